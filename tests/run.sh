@@ -4,16 +4,17 @@
 #   tests/run.sh unit     the dev build's unit tests
 #   tests/run.sh all      lint, unit, tsan, gpu, fuzz, integration, runtime and end-to-end tests
 #
-# Builds: everything with the preset dev (ASan); with TSan and UBSan everything except the LibTorch parts, which dev builds with UBSan;
-# the trainer with CUDA, which needs no GPU (deploy/gpu-box.sh runs all its tests on a machine with one); libFuzzer targets with clang.
-# Files that are slow to build or to download (LibTorch, Kubernetes, root file systems, compiled objects) are cached outside the tree by
-# version. Kubernetes and the images are built in the background, with the CPU time that the other builds leave.
+# Builds: everything with the preset dev (ASan, and UBSan for the LibTorch parts); everything except the LibTorch parts
+# with TSan and UBSan; the trainer with CUDA, which needs no GPU (deploy/gpu-box.sh runs all its tests on a machine with
+# one); libFuzzer targets with clang. Files that are slow to build or to download (LibTorch, Kubernetes, root file
+# systems, compiled objects) are cached outside the tree by version. Kubernetes and the images are built in the
+# background, with the CPU time that the other builds leave.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 what=${1:-all}
-export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor by which busy machines lengthen timeouts
-export OMP_WAIT_POLICY=passive  # waiting threads do not spin
+export RINGMASTER_PATIENCE=${RINGMASTER_PATIENCE:-4}  # factor for timeouts, because the machine is busy
+export OMP_WAIT_POLICY=passive  # threads that wait for work do not spin
 export GTEST_BRIEF=1  # print only failed tests, because logs are truncated
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 . tests/steps.sh
@@ -66,8 +67,9 @@ if step "build: dev (ASan)" build dev; then
 fi
 if [ "$what" = all ]; then
   if step "build: tsan (TSan, UBSan)" build tsan --target unit_tests; then
-    # cpprestsdk is not built with the sanitizer, so TSan cannot see how its threads synchronise and reports false races.
-    # kubectl-trainingjob has one thread. TSan delays signals, so the program sometimes misses the end of a child.
+    # cpprestsdk is not built with the sanitizer, so TSan cannot see how its threads synchronise and reports false
+    # races. kubectl-trainingjob has one thread. TSan delays signals, so kubectl-trainingjob sometimes misses the end of
+    # a child.
     step "unit tests under TSan and UBSan" run_tests tsan tsan -j3 -L '^unit$' -E '^(http|cli)_test$' || true
   fi
   if step "build: CUDA and PyTorch" install_cuda && step "build: the GPU trainer" build gpu --target ringmaster-train ringmaster-bench trainer_gpu_test; then

@@ -71,7 +71,7 @@ expect '0 passed, 1 failed, 1 skipped' -R '^not_built$'
 expect '0 passed, 1 failed, 0 skipped' -R '^no_such_test$'
 expect '29 passed, 7 failed, 7 skipped'
 
-# The failed tests and the reasons are printed, too.
+# The failed tests and the reasons for the failures are printed, too.
 . tests/steps.sh
 step "some tests" run_tests dev some -R '^(unit|broken_)' >/dev/null 2>&1 || true
 said=$(summary || true)
@@ -82,7 +82,7 @@ done
 ! grep -q 'failed: unit' <<<"$said" || fail "the summary lists a passed step as failed: $said"
 rm -rf "$reports"
 
-# A failed step without tests also counts.
+# A failed step without tests counts as one failure.
 . tests/steps.sh
 step "a build" false >/dev/null || true
 line=$(summary | tail -n 1 || true)

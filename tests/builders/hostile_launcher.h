@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes answers and verdicts of a malicious launcher. Every field has one of the worst values of
-// its type, selected by a seed. Used by unit and integration tests; header only.
+// Makes answers and verdicts of a malicious launcher. A seed selects an extreme or malformed value
+// for each field. Used by unit and integration tests; header only.
 
 #include <array>
 #include <cstdint>

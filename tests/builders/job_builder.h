@@ -130,7 +130,7 @@ class PodBuilder {
     pod_.scheduled_at = std::move(time);
     return *this;
   }
-  // The cluster is deleting the Pod for `reason`, such as an eviction.
+  // Marks the Pod as being deleted by the cluster for `reason`, such as an eviction.
   PodBuilder& Disrupted(std::string reason) {
     pod_.deleting = true;
     pod_.disruption = std::move(reason);
@@ -198,7 +198,7 @@ class SceneBuilder {
   SceneBuilder& With(const PodBuilder& builder) {
     job::PodPtr pod = builder.Build();
     if (pod->role == job::Role::kLauncher) {
-      // As in observe.cc: the first launcher's Pod may exist before the status contains a term.
+      // The first launcher's Pod may exist before the status contains a term (see observe.cc).
       if (pod->term == std::max<int64_t>(1, job_.status.launcher_term)) {
         scene_.launcher = pod;
       } else {

@@ -46,14 +46,14 @@ struct Scene {
     launcher->status = std::move(status);
     launcher->answered_since = now - std::chrono::minutes(1);
   }
-  // Makes the launcher silent for this long.
+  // Sets for how long, and for how many exchanges, the launcher has not answered.
   void Silent(std::chrono::milliseconds silence, int times = 3) {
     if (!launcher) launcher.emplace();
     launcher->pod_uid = "uid-launcher-" + std::to_string(job.status.launcher_term);
     launcher->silent_since = launcher->unheard_since = now - silence;
     launcher->unheard_times = times;
   }
-  // Sets these workers as the last order that the operator sent to the launcher.
+  // Sets the workers in the last order that the operator sent to the launcher.
   void Ordered(const std::vector<int>& indices) {
     control::Order order;
     for (const int index : indices) {

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154  # lib.sh sets them
+# shellcheck shell=bash disable=SC2154  # lib.sh sets the variables
 
 # Starts an API server for the test, without controllers. Sourced after lib.sh.
 [ -x "$programs/kube-apiserver" ] || fail "no API server: run deploy/local/build.sh"

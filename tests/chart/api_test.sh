@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Tests that a real API server with strict validation accepts every variation without a warning, in namespaces that enforce Pod Security
-# `restricted`. Also tests that the operator (argument 1) becomes ready with the rights that the chart grants.
+# Tests that a real API server with strict validation accepts every variation without a warning, in namespaces that
+# enforce Pod Security `restricted`. Also tests that the operator (argument 1) becomes ready with the permissions that
+# the chart grants.
 . "$(dirname "$0")/lib.sh"
 . "$here/api_server.sh"
 operator=${1:?the operator\'s program}
 
-apply() { # file: deletes the previous objects, whose Pods and selectors cannot be changed, and applies the file
+apply() { # file: deletes the previous objects, because Pods and selectors are immutable, and applies the file
   kubectl -n ringmaster-system delete --ignore-not-found --wait=false --force --grace-period=0 pods,jobs,deployments --all >/dev/null 2>&1
   kubectl apply --server-side --force-conflicts --validate=strict -f "$1" >"$work/applied" 2>&1 || fail "$1: $(grep -v serverside-applied "$work/applied")"
   ! grep -i warning "$work/applied" || fail "$1: a warning"
@@ -136,7 +137,8 @@ done
 release_name=the-longest-name-that-a-release-may-have-is-this-long render --set metrics.service.enabled=true >"$work/long.yaml"
 apply "$work/long.yaml"
 
-# Install a release for one namespace without cluster-wide rights: its Roles are enough there and grant nothing in other namespaces.
+# Install a release for one namespace without cluster-wide permissions: its Roles are enough for this namespace and
+# grant nothing in others.
 kubectl delete clusterrolebinding ringmaster-operator training-operator --ignore-not-found >/dev/null
 for name in watched_namespace own_namespace; do
   ! grep -E '^kind: Cluster' "$work/$name.yaml" >/dev/null || fail "$name contains cluster-scoped objects"

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # the sourcing scripts use what is set here
+# shellcheck shell=bash disable=SC2034  # the scripts that source this file use these variables
 
 # Functions and variables for every test of the chart. Sourced first: `. "$(dirname "$0")/lib.sh"`.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests that wrong values are refused, each with a message that names the field and what is wrong with it.
+# Tests that each wrong value is rejected with a message that names the field and what is wrong with it.
 . "$(dirname "$0")/lib.sh"
 
 refused=0

@@ -11,12 +11,13 @@ bench/results.py check || fail "run bench/results.py render, or measure the figu
 unit='(ms|s|seconds|samples/s|Pods/s|[KMG]iB|[kMG]B|%|×)'
 for page in README.md docs/comparison.md docs/comparison-details.md docs/elasticity.md; do
   bare=$(sed -E 's/\[[^]]*\]\([^)]*RESULTS\.md "[^"]*"\)//g' "$page" | awk -F'|' '
-    NF < 5 {print; next}  # in a table, check our column only
+    NF < 5 {print; next}  # in a table, check only our column
     {print $(NF - 2) " |" $(NF - 1)}' | grep -E '\bB[0-9]+\b' | grep -E "[0-9] ?$unit( |[,.;)|]|$)" || true)
   [ -z "$bare" ] || fail "$page contains numbers without a link to their figure: $bare"
 done
 
-# Make the small tree. Its figure B5 prints the content of the file `says` and exits with the code in the file `ends`.
+# Make the small tree. In this tree, figure B5 prints the content of the file `says` and exits with the code in the
+# file `ends`.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bench"

@@ -76,7 +76,7 @@ X
 
 box() { (cd "$work/tree" && deploy/gpu-box.sh "$@" >"$work/said" 2>&1); }
 says_of() { jq -r "$1" "$work/tree/build/gpu-box/report/report.json"; }
-is() { # what wanted: checks a value of the report
+is() { # jq-path wanted: checks that the report has the wanted value at the path
   [ "$(says_of "$1")" = "$2" ] || fail "expected '$2' for $1, got '$(says_of "$1")'"
 }
 

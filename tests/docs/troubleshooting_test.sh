@@ -19,7 +19,7 @@ words=$(grep -oE '`[A-Z][a-z]+([A-Z][A-Za-z]+)+`' "$page" | tr -d '`' | sort -u)
 while read -r word; do
   [[ " $others " == *" $word "* ]] || grep -F "| \`$word\` |" docs/reasons.md >/dev/null || fail "$page contains $word, which the code does not define"
 done <<<"$words"
-# Each symptom and each mistake must have a cell in every column.
+# Each symptom and each mistake must have a cell in every column of its table.
 ragged=$(awk -F'|' '/^\| What you see \| Look/ {columns = 5} /^\| Mistake/ {columns = 6} /^$/ {columns = 0} columns && NF != columns {print}' "$page")
 [ -z "$ragged" ] || fail "table rows with a different number of cells: $ragged"
 echo "troubleshooting_test: $(wc -l <<<"$sections") sections, $(wc -l <<<"$words") words"

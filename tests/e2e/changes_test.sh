@@ -10,7 +10,8 @@ CPU=200m job long 2 "$(generated 1000000)" | as_user apply -f -
 wait_for "a world of 2" 60 world_is long 2
 wait_for "the first step" 30 at_step long 1
 
-# kubectl trainingjob works with only the rights of a namespace's editor; kubectl finds the plugin in PATH.
+# kubectl trainingjob works with only the permissions of a namespace's editor; kubectl finds the plugin in
+# PATH.
 PATH=${RINGMASTER_CLI:-$repository/build/dev/cli}:$PATH
 plugin() { kubectl trainingjob "$@" --kubeconfig "$user" --namespace "$namespace"; }
 screen=$(plugin status long)
@@ -46,7 +47,7 @@ wait_for "a world of 1" 60 world_is long 1
 one_worker() { [ "$(worker_pods long | wc -l)" = 1 ]; }
 wait_for "two worker Pods to go" 30 one_worker
 
-# The operator is killed with SIGKILL: the running job does not change.
+# Kill the operator with SIGKILL: the running job must not change.
 before=$(as_user get pods -o jsonpath='{.items[*].metadata.uid}')$(status_field long epoch)
 kubectl -n ringmaster-system delete pods --all --force --grace-period=0 >/dev/null 2>&1
 kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((60 * patience))s >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the local cluster (deploy/local): two clusters at once, NetworkPolicy, a silent node, users' rights, and images. A stopped
-# cluster must leave nothing behind, and must keep a bridge and firewall rules of other software.
+# Tests the local cluster (deploy/local): two clusters at once, NetworkPolicy, a silent node, users' permissions, and
+# images. A stopped cluster must leave nothing behind, and must keep a bridge and firewall rules of other software.
 # Needs root, and the programs of deploy/local/build.sh. Usage: cluster_test.sh [CHECK...] (default: all, in order).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -62,7 +62,8 @@ clean_up() {
 
 # --- The machine before and after ----------------------------------------------------------------------------------
 
-# Makes a bridge and rules, as other software on the machine might. The test's packets change the rules' counters.
+# Makes a bridge and firewall rules, as other software on the machine might. The test's packets change the
+# counters of these rules.
 make_strangers() {
   remove_strangers
   ip link add $stranger type bridge
@@ -120,7 +121,7 @@ strangers_stay() { # checks that the foreign bridge, its address and its rules h
     diff "$work/rules" <(nft --stateless --terse list table inet $stranger)
 }
 
-# --- Pods without a program: the test uses their network from outside, through their network namespace ---------------
+# --- Pods that run no program: the test uses their network from the node, through their network namespace ------------
 
 pod() { # name node label
   cat <<Y

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tests that one training continues after every fault: a Pod is deleted; a rank, an agent, the launcher and the operator are killed;
-# the job grows from 2 to 4 workers and shrinks again; a node is drained, a node is cut off. At the end, ringmaster-audit checks with
-# the ranks' logs that no sample was lost or used twice, and the model is as good as without faults.
+# Tests that one job continues to train after every fault: a Pod is deleted; a rank, an agent, the launcher and the
+# operator are killed; the job grows from 2 to 4 workers and shrinks again; a node is drained, a node is cut off. At the
+# end, ringmaster-audit checks with the ranks' logs that no sample was lost or used twice, and the model is as good as
+# without faults.
 . "$(dirname "$0")/lib.sh"
 new_namespace elastic
 
@@ -28,7 +29,7 @@ spec:
   checkpoint: {everySteps: 1000000, volume: {persistentVolumeClaim: {claimName: states}}}
   worker:
     replicas: 3
-    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # other tests run at the same time
+    resources: {requests: {cpu: 150m}, limits: {cpu: 150m}}  # limited, because other tests run at the same time
     template:
       spec:
         containers: [{name: worker, volumeMounts: [{name: audit, mountPath: /audit}]}]
@@ -85,9 +86,9 @@ none_there() { ! as_user get pods -l ringmaster.dev/role=worker -o jsonpath='{.i
 wait_for "the drained node to be empty" 30 none_there
 kubectl uncordon "$drained" >/dev/null
 
-# Cut off a node that runs exactly one worker (if most workers were silent, the training would pause with NoQuorum) and neither the
-# launcher nor the operator. Launcher and operator are moved until there is such a node.
-# workers_on also lists workers that train but that the kubelet has not yet reported as running.
+# Cut off a node that runs exactly one worker and neither the launcher nor the operator. If most workers were silent,
+# the training would pause with NoQuorum. Launcher and operator are moved until there is such a node. workers_on also
+# lists workers that train but that the kubelet has not yet reported as running.
 workers_on() { as_user get pods -l ringmaster.dev/role=worker --field-selector="status.phase!=Succeeded,status.phase!=Failed,spec.nodeName=$1" -o name; }
 other_nodes() { kubectl get nodes -o name | cut -d/ -f2 | grep -vx "$1"; }
 launcher_node=$(node_of "$(launcher_pod digits)")

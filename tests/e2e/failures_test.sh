@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests that typical mistakes in a user's job lead to a condition and an event that say what is wrong, where and why. The mistakes are
-# those of docs/troubleshooting.md that the API server accepts (tests/integration/refusal_test.cc has those that it refuses).
+# Tests that typical mistakes in a user's job lead to a condition and an event that say what is wrong, where and why.
+# Makes each mistake of docs/troubleshooting.md that the API server accepts; tests/integration/refusal_test.cc makes
+# those that the API server rejects.
 . "$(dirname "$0")/lib.sh"
 new_namespace failures
 

@@ -26,7 +26,7 @@ undisturbed "the upgrade"
 
 helm test ringmaster -n ringmaster-system --timeout=$((120 * patience))s >/dev/null || fail "helm test"
 undisturbed "helm test"
-# If the operator lacks a right, `helm test` fails and names the right.
+# If the operator lacks a permission, `helm test` fails and names the permission.
 kubectl delete clusterrolebinding ringmaster-operator >/dev/null
 if helm test ringmaster -n ringmaster-system --timeout=20s >/dev/null 2>&1; then fail "helm test passed without the operator's permissions"; fi
 names_the_right() { kubectl -n ringmaster-system logs ringmaster-test -c standby | grep trainingjobs; }

@@ -47,7 +47,7 @@ spec:
   worker:
     replicas: 3
     minReplicas: 1
-    resources: {requests: {cpu: 100m}, limits: {cpu: 300m}}  # other tests run at the same time
+    resources: {requests: {cpu: 100m}, limits: {cpu: 300m}}  # limited, because other tests run at the same time
     env:
     - {name: PYTHONPATH, value: "$(each_claim '/packages/&' | paste -sd :)"}
     - {name: OMP_NUM_THREADS, value: "1"}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests who may connect to a job's Pods, and the rights that a profile can allow. A Pod of another namespace that knows every address
-# and port gets no access. Keys, tokens and TLS prevent access while the job has no NetworkPolicies. The policies are tested after a
-# deny-all policy has shown that this cluster enforces policies. The last parts test two jobs of two workers each in
-# the network of one node, privileged jobs, and jobs that run as root.
+# Tests who may connect to a job's Pods, and the privileges that a profile can allow. A Pod of another namespace that
+# knows every address and port gets no access. Keys, tokens and TLS prevent access while the job has no NetworkPolicies.
+# The policies are tested after a deny-all policy has shown that this cluster enforces policies. The last parts test two
+# jobs of two workers each in the network of one node, privileged jobs, and jobs that run as root.
 . "$(dirname "$0")/lib.sh"
 new_namespace isolation
 strangers=isolation-strangers
@@ -75,7 +75,8 @@ for path in /v1/status /v1/order /metrics; do
 done
 code=$(as_stranger curl -s --max-time 5 -o /dev/null -w '%{http_code}' "http://$launcher:8471/v1/status" || true)
 assert_equal "the launcher's answer without TLS" 000 "$code"
-# On the agents' channel, a valid hello with a wrong token closes the connection, without information about the job.
+# If a hello on the agents' channel is valid but has a wrong token, the launcher closes the connection without
+# information about the job.
 said=$( (echo '{"type":"hello","token":"guessed"}'; sleep 2) | as_stranger timeout 10 openssl s_client -quiet -connect "$launcher:8470" 2>/dev/null || true)
 assert_lacks "what the agents' channel told a stranger" 'epoch|worker|cohort' "$said"
 as_stranger ssh-keyscan -T 5 -p "$ssh_port" "$worker" >/dev/null 2>&1 || fail "sshd is unreachable, so its authentication cannot be tested"
@@ -85,7 +86,7 @@ assert_contains "sshd's answer to a stranger" 'Permission denied' "$said"
 step=$(status_field open progress.step)
 wait_for "progress under attack" 60 at_step open $((step + 1))
 
-# This cluster enforces NetworkPolicies.
+# Check that this cluster enforces NetworkPolicies.
 kubectl -n "$namespace" apply -f - >/dev/null <<<'{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny-all}, spec: {podSelector: {}, policyTypes: [Ingress]}}'
 for target in "$launcher 8470" "$launcher 8471" "$worker $ssh_port"; do
   # shellcheck disable=SC2086
@@ -168,7 +169,7 @@ with_privileges privileged 'privileged: true' 'runAsUser: 0' | as_user apply -f 
 with_privileges plain 'privileged: true' '' | as_user apply -f -
 for name in locking privileged plain; do wait_condition "$name" Succeeded True 90; done
 output_of() { as_user logs "$(launcher_pod "$1")"; }
-# SETGID, SETUID, IPC_LOCK, SYS_CHROOT: bits 6, 7, 14 and 18.
+# The capabilities SETGID, SETUID, IPC_LOCK and SYS_CHROOT are bits 6, 7, 14 and 18.
 assert_contains "root with IPC_LOCK" 'locking is 0 with 00000000000440c0' "$(output_of locking)"
 assert_contains "privileged root" 'privileged is 0 with 0*1ff' "$(output_of privileged)"
 assert_contains "privileged alone" 'plain is 0 with 0*1ff' "$(output_of plain)"

@@ -57,7 +57,8 @@ spec: {accessModes: [$2], storageClassName: "", volumeName: $namespace-$1, resou
 Y
 }
 
-# volume_for CLAIM: makes a volume of a new directory and sets $volume to the directory. A test that fails keeps the directory.
+# volume_for CLAIM: makes a volume of a new directory and sets $volume to the directory. The directory is kept if the
+# test fails.
 volume_for() {
   volume=$(mktemp -d)
   chmod 1777 "$volume"
@@ -116,7 +117,7 @@ ${4:-}
 Y
 }
 
-generated() { # steps: prints the command of a training on generated digits
+generated() { # steps: prints the command that trains on generated digits
   echo "[ringmaster-train, --workload=mnist, --data=generated, --global-batch=48, --steps=$1, --seed=7]"
 }
 
@@ -164,9 +165,9 @@ processes() {
 suspend() { as_user patch trainingjob "$1" --type=merge -p "{\"spec\": {\"suspend\": $2}}" >/dev/null; } # job true|false
 no_pods_of() { [ -z "$(as_user get pods -l "ringmaster.dev/job-name=$1" -o name)" ]; }
 
-# end_after STEPS RESUMED: suspends $job (which must write checkpoints and be far from its last step), resumes it from the checkpoint
-# taken at the suspension, and waits until the job has completed STEPS more steps. RESUMED is a pattern, with STEP in it, that the launcher's
-# log must then contain.
+# end_after STEPS RESUMED: suspends $job (which must write checkpoints and be far from its last step), resumes it from
+# the checkpoint taken at the suspension, and waits until the job has completed STEPS more steps. The launcher's log
+# must then match the pattern RESUMED, in which STEP stands for the step of the checkpoint.
 end_after() {
   suspend "$job" true
   wait_condition "$job" Suspended True

@@ -26,7 +26,7 @@ apply_sample() { # file: sets `job`
   job=$(sed -n '/^kind: TrainingJob/,$ s/^  name: //p' "$samples/$1")
 }
 succeeds() { wait_condition "$job" Succeeded True "$1"; } # seconds
-printed() { # jq-expression: checks that the expression is true for the output of --json=-
+printed() { # jq-expression: checks that the expression is true for the last line of JSON in the log
   local figure
   figure=$(as_user logs "$(launcher_pod "$job")" | grep -oE '\{"[a-z]+":.*\}$' | tail -n 1)
   jq -e "$1" <<<"$figure" >/dev/null || fail "$job: $1 is false for: $figure"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests the credentials in a job's Pods, the operator's rights, and that a user cannot gain rights through a TrainingJob.
+# Tests the credentials in a job's Pods, the operator's permissions, and that a user cannot gain permissions through a
+# TrainingJob.
 . "$(dirname "$0")/lib.sh"
 new_namespace security
 

@@ -64,7 +64,7 @@ class FakeHttpClient final : public HttpClient {
 // Creates FakeHttpClients, through a hook if it is set, and keeps the options of each client.
 class FakeHttpClientFactory final : public HttpClientFactory {
  public:
-  // Called for each new client with its options. By default, a client answers 501.
+  // Called with the options of each new client. By default, a client answers 501.
   std::function<Result<std::unique_ptr<HttpClient>>(const HttpClientOptions&)> on_make;
   std::vector<HttpClientOptions> made;
 

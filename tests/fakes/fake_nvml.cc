@@ -10,8 +10,8 @@
 //   xid NUMBER UUID       an event, reported once, of the GPU or MIG instance with this UUID
 //   hang                  the driver hangs when it reads this line
 //
-// As in NVML, all calls before nvmlInit_v2 fail, and buffers that are too small are rejected.
-// If a GPU is off the bus, every wait ends at once without naming it; its handle does not change.
+// As in NVML, all calls before nvmlInit_v2 fail, and buffers that are too small are rejected. If a
+// GPU is off the bus, every wait ends at once without naming the GPU, whose handle does not change.
 
 #include <cstdio>
 #include <cstdlib>

@@ -11,8 +11,8 @@
 
 namespace ringmaster {
 
-// A lease that ends with End() or the destructor. The kernel ends it after another process waited
-// for /proc/sys/fs/lease-break-time (45 s).
+// A lease that ends with End() or the destructor. The kernel ends it if another process has waited
+// for the time in /proc/sys/fs/lease-break-time (45 s).
 class FileLease {
  public:
   explicit FileLease(const std::filesystem::path& file)

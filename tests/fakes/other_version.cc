@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kTextMap[] = "versions";  // a field of AgentReady whose keys are not fields
+constexpr char kTextMap[] = "versions";  // a map in AgentReady; its keys are not field names
 
 void AddFields(Json& value) {
   for (auto& [key, item] : value.items()) {

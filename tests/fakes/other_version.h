@@ -1,7 +1,7 @@
 #pragma once
 
-// Converts a document to that of another version: with added fields that this build does not know,
-// or without the fields that are optional. Used by the tests of the compatibility rules
+// Converts a document to the form of another version: adds fields that this build does not know, or
+// removes the optional fields. Used by the tests of the compatibility rules
 // (common/control/README.md, "Versions").
 
 #include <functional>

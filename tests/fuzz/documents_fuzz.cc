@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
     default: {
       const auto verdict = DecodeVerdict(text);
       if (!verdict.ok()) break;
-      // Encoding may shorten the verdict, but the result must fit and be readable.
+      // Encoding may shorten the verdict, but the result must fit the size limit and decode.
       const std::string written = EncodeVerdict(*verdict);
       if (written.size() > kMaxVerdictBytes || !DecodeVerdict(written).ok()) std::abort();
     }

@@ -39,7 +39,7 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Lets system calls restart after the fuzzer's alarm. Returns whether this was set.
+// Lets system calls restart after the fuzzer's alarm. Returns whether this succeeded.
 bool RestartInterruptedCalls() {
   struct sigaction action {};
   if (sigaction(SIGALRM, nullptr, &action) != 0) std::abort();

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   if (counts.launched < -1 || counts.begun < -1) std::abort();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (text.find("_Z") != std::string_view::npos)
-    return 0;  // the C++ library's demangler has no limit
+    return 0;  // the C++ library's demangler does not limit its output
   agent::ThreadInfo thread{.id = 1, .name = "name", .state = agent::StateIn(text)};
   const std::string stack = agent::StackText({thread}, 2, text);
   if (agent::Shortened(stack, control::kMaxStackBytes).size() > control::kMaxStackBytes)

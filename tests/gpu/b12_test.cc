@@ -35,7 +35,7 @@ double SecondsSince(steady_clock::time_point begin) {
   return std::chrono::duration<double>(steady_clock::now() - begin).count();
 }
 
-// Calls NCCL directly, from this thread.
+// Calls NCCL directly, on the caller's thread.
 class Bare {
  public:
   explicit Bare(const World& world, NcclRuntime& runtime) : nccl_(runtime.nccl()) {

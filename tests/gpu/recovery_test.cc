@@ -67,7 +67,7 @@ std::unique_ptr<Workload> MakeOn(Trained what, const std::string& device) {
                        std::move(options));
 }
 
-// The main function of a member's process.
+// The main function of a member's process. Returns the exit code.
 int TrainMember(Trained what, int orders, int reports) {
   Result<std::unique_ptr<Gpu>> gpu = OpenGpu(0);
   if (!gpu.ok()) return 2;

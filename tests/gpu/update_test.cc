@@ -79,7 +79,7 @@ Step FirstStepOn(const std::string& device) {
           .gradients = buckets.flat_gradients().cpu()};
 }
 
-// A step with gradients that are not finite is skipped.
+// Tests that a step with gradients that are not finite is skipped.
 TEST(GpuBuckets, MeansAreTheCpusAndWhatIsNotFiniteIsFound) {
   EXPECT_EQ(InAProcess([] {
               int wrong = 0;

@@ -149,7 +149,7 @@ for root in empty busybox musl debian; do
   rm -rf "$volume/run"
 done
 
-# Check that the roots are as intended.
+# Check the roots: busybox has a shell, musl has its loader, and Debian's name service ends programs.
 as_user "$work/busybox" /bin/sh -c : || fail "the busybox root has no shell"
 expect 'musl libc' as_user "$work/musl" /lib/ld-musl-x86_64.so.1
 as_user "$debian" getent passwd $uid && fail "getent found the uid" || [ $? = 99 ] || fail "getent of the Debian root did not read nsswitch.conf"

@@ -87,12 +87,12 @@ C
       -Wl,--allow-shlib-undefined
   done
 }
-# The linker option for libtorch_cuda in worker/trainer/CMakeLists.txt.
+# Read the linker option for libtorch_cuda from worker/trainer/CMakeLists.txt.
 link=$(sed -n 's/^ *"\(-Wl,.*libtorch_cuda\.so.*\)"$/\1/p' worker/trainer/CMakeLists.txt)
 [ -n "$link" ] || fail "worker/trainer/CMakeLists.txt links no libtorch_cuda"
 
-# last_stage BUILD ROOT: does the COPY steps of worker.Dockerfile after `FROM runtime`, and sets `run` to the command of RUN and
-# `variables` to the variables of ENV.
+# last_stage BUILD ROOT: executes the COPY steps of worker.Dockerfile after `FROM runtime`, and sets `run` to the
+# command of RUN and `variables` to the variables of ENV.
 last_stage() {
   local instruction words from
   variables=() run=
@@ -106,7 +106,7 @@ last_stage() {
     esac
   done < <(sed '1,/^FROM runtime$/d' images/worker.Dockerfile)
 }
-copy() { # root source target: copies the source, a path below $from, into the root
+copy() { # root source target: copies the source, which is relative to $from, into the root
   mkdir -p "$1$3"
   if [ -d "$from$2" ]; then cp -r "$from$2/." "$1$3"; else cp "$from$2" "$1$3"; fi
 }

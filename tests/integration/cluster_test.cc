@@ -81,7 +81,7 @@ void ClusterTest::TearDown() {
 void ClusterTest::LaunchOperator(std::vector<std::string> flags, const std::string& account,
                                  bool asks_for_tokens) {
   operator_.reset();
-  // Release the Lease of a killed operator, so that the next operator need not await the expiry.
+  // Release a killed operator's Lease, so that the next operator does not wait until it expires.
   admin().MergePatch(std::string("/apis/coordination.k8s.io/v1/namespaces/") + kOperatorNamespace +
                          "/leases/ringmaster-operator",
                      {{"spec", {{"holderIdentity", ""}}}});

@@ -176,7 +176,7 @@ TEST_F(ElasticTest, TheOrderNamesPodsThatAreCertainlyGone) {
 }
 
 TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
-  RunJob("witness", 1);  // its launcher answers: the operator's network works
+  RunJob("witness", 1);  // its launcher's answers prove that the operator's network works
   RunJob("digits", 2);
   const Strings workers{Uid("digits-worker-0"), Uid("digits-worker-1")};
   Launcher()->Stop();
@@ -191,7 +191,7 @@ TEST_F(ElasticTest, ASilentLauncherIsReplacedUnderTheNextTermAndWorkersStay) {
   EXPECT_EQ(TextAt(At(Job("digits"), "/status/failures/0"), "/reason"), "LauncherLost");
 }
 
-// The launcher has ended and cannot answer, but the operator's view of the Pods is stale.
+// Tests a launcher that has ended and cannot answer, while the operator's view of Pods is stale.
 TEST_F(ElasticTest, AVerdictThatWasNotSeenYetIsNotDeletedWithItsLauncher) {
   RunJob("witness", 1);
   RunJob("digits", 2);
@@ -216,8 +216,8 @@ TEST_F(ElasticTest, AWorkerOnASilentNodeIsReplacedOnlyWhenItIsNotHeard) {
   const auto launcher = Launcher();
   ASSERT_NE(launcher, nullptr);
   const std::string silent = Uid("digits-worker-1");
-  // The worker's heartbeats arrive, so the operator must keep it. The loss of another worker shows
-  // that the operator has reconciled the job.
+  // The launcher receives the heartbeats of worker 1, so the operator must keep this worker. The
+  // loss of another worker shows that the operator has reconciled the job.
   SetNode("digits-worker-1", "Unknown");
   ASSERT_TRUE(admin().Delete(Path("pods", "digits-worker-2")).ok());
   WaitFor("the next world", [&] { return TextAt(Job("digits"), "/status/epoch") == "2"; });

@@ -27,7 +27,7 @@ class FaultTest : public ClusterTest {
     return created;
   }
 
-  // After a lost answer, a launcher term may be skipped, but only one launcher may be created.
+  // Expects two workers and one launcher, each created once. A lost answer may skip a term.
   void ExpectTwoWorkersMadeOnce(const std::string& job) {
     EXPECT_THAT(Names("pods"),
                 UnorderedElementsAre(Launcher(job), job + "-worker-0", job + "-worker-1"));
@@ -58,7 +58,7 @@ class FaultTest : public ClusterTest {
     return request.target.find("/" + ns() + "/") != std::string::npos;
   }
 
-  std::atomic<int> broken_{0};  // counted by the proxy's policy; outlives the proxy
+  std::atomic<int> broken_{0};  // matches counted by the proxy's policy; outlives the proxy
 };
 
 TEST_F(FaultTest, WatchesThatAreCutLoseNothing) {

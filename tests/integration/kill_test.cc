@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::IsSupersetOf;
 
-// Returns the object and, for a status, the content of a write. Writes with the same fingerprint
-// count as the same write, even if different processes send them.
+// Returns a fingerprint of a write: the object and, for a status, the content. Writes with the same
+// fingerprint count as one write, even if different processes send them.
 std::string Fingerprint(const ProxiedRequest& write) {
   const json body = json::parse(write.body, nullptr, false);
   if (write.Path().find("/events") != std::string::npos) return "event " + TextAt(body, "/reason");

@@ -164,7 +164,7 @@ TEST_F(LifecycleTest, ReplacesADeletedWorkerAndGivesTheLauncherTheNewOne) {
     for (const auto& worker : order.workers) uids.insert(worker.pod_uid);
     return uids.size() == 2 && !uids.contains(before);
   });
-  // The Pods of members may not run here, so the new Pod may exist before the old one is gone.
+  // The fake launcher also reports Pods that do not run yet, so the old Pod may still exist.
   WaitFor("the old one to go", [&] { return Names("pods").size() == 3; });
   WaitFor("an event that names the worker", [&] {
     for (const json& event : Events("WorkerReplaced")) {

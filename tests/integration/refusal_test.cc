@@ -1055,7 +1055,7 @@ TEST_F(RefusalTest, AnUnknownFieldOfATemplateIsInvalid) {
   EXPECT_THAT(TextAt(Condition("digits", "Failed"), "/message"), HasSubstr("tolerationz"));
 }
 
-// The API server's message contains the label, so it is too long for the job's status.
+// The API server's message contains the label, so the message is too long for the job's status.
 TEST_F(RefusalTest, ALongLabelInATemplateIsSaidInTheCondition) {
   json manifest = JobManifest(ns(), "big", 1);
   manifest["spec"]["worker"]["template"] = {

@@ -155,7 +155,7 @@ TEST_F(RightsTest, NeitherAPlantedNorAPredecessorsSecretIsUsed) {
   ASSERT_TRUE(admin().Delete(JobPath("digits")).ok());
   // If the operator first saw a Pod's deletion, it would create a Pod that nothing here deletes.
   WaitFor("the operator to know", [&] {
-    const std::string metrics = op().Metrics();  // labels list namespaces with jobs
+    const std::string metrics = op().Metrics();  // labels name the namespaces with jobs
     return metrics.find("\nringmaster_jobs{") != std::string::npos &&
            metrics.find("job_namespace=\"" + ns() + "\"") == std::string::npos;
   });

@@ -201,7 +201,7 @@ TEST_F(RunPolicyTest, ADeadlineEndsTheJobAndItsPods) {
   WaitFor("an event", [&] { return Events("DeadlineExceeded").size() == 1; });
 }
 
-// While the operator's view of the Pods is stale, the launcher ends, then the deadline passes.
+// Tests a launcher that ends before the deadline while the operator's view of the Pods is stale.
 TEST_F(RunPolicyTest, ADeadlineDoesNotOverruleAVerdictThatWasNotSeenYet) {
   RunJob("digits", 2);
   const std::string started = TextAt(Job("digits"), "/status/startTime");

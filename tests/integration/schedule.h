@@ -16,7 +16,7 @@ enum class StepKind {
   kScale,         // to `number` workers
   kDeletePod,     // deletes the worker at position `number` in the list of the job's workers
   kLoseLauncher,  // the launcher's container ends without a verdict
-  kFinish,        // the job succeeds; `number` 0: its workers do not exit by themselves
+  kFinish,        // the job succeeds; `number` 0: its workers do not exit
   kSuspend,
   kResume,
   kDelete,  // deletes the job and all that it owns

@@ -1,6 +1,6 @@
 // The soak test of the operator, run by `make soak`. Plays schedules for RINGMASTER_SOAK_MINUTES
 // (default 30) with one operator process, and measures its memory, descriptors and threads after
-// each. Their maximum in the last third must not exceed that in the middle.
+// each. The maximum of each in the last third must not exceed the maximum in the second third.
 
 #include <algorithm>
 #include <cstdio>

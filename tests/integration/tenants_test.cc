@@ -69,7 +69,7 @@ TEST_F(TenantsTest, EachStartEndAndRefusalIsALineInTheLog) {
   }
 }
 
-// Two installations for the same namespaces. One refuses jobs that the other accepts.
+// Two installations for the same namespaces. One installation rejects jobs that the other accepts.
 class InstallationsTest : public TenantsTest {
  protected:
   void SetUp() override {
@@ -241,7 +241,7 @@ constexpr int64_t kCostOfSanitizer = 1;
 // longest list that the client accepts.
 TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKept) {
   constexpr int kJobs = 75;
-  constexpr int64_t kMostKeptMiB = kJobs / 2;  // half a MiB for each job; its text is 1.4 MiB
+  constexpr int64_t kMostKeptMiB = kJobs / 2;  // half a MiB per job, whose text has 1.4 MiB
   const std::string jobs = "/apis/ringmaster.dev/v1alpha1/namespaces/" + ns() + "/trainingjobs";
   const std::string any_name = "any-name";
   const auto manifest_with = [&](const json& part) {
@@ -280,7 +280,7 @@ TEST_F(TenantsTest, JobsAsLargeAsTheApiServerTakesThemStopNobodyElsesAndAreNotKe
   RunJob("others", 1);
   for (const int job : {0, kJobs / 2, kJobs - 1}) {
     const std::string name = "huge-" + std::to_string(job);
-    // First poll the job's table row, which is short because it does not contain the spec.
+    // First poll the job's table row, which is short because the row does not contain the spec.
     WaitFor("the row of " + name, [&] {
       const Response row = admin().SendForTable("GET", JobPath(name));
       return row.Text().find("\"InvalidSpec\"") != std::string::npos;

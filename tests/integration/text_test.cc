@@ -299,7 +299,7 @@ TEST_F(TextTest, WhatIsRefusedComesIntoNoPodOfARunningJob) {
   ReplaceWorkers([] {});
   WaitAll(jobs, "ChangePending", "ChangedWhileRunning");
 
-  // Change the specs again while no operator runs, and then start an operator without memory.
+  // Change the specs again while no operator runs, and then start a new operator.
   Stop();
   for (const Case& one : cases) {
     Change(one.job, one.verb, Evil(kItems[(one.item + 1) % std::size(kItems)]), false);

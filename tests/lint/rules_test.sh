@@ -96,7 +96,7 @@ echo "$refused_not" >>worker/agent/agent.cc
 accepted changed words
 git checkout -q .
 
-# Violations of the layers: an include of a higher folder, an unknown folder, an unknown name.
+# Check violations of the layers: an include of a higher folder, an unknown folder, an unknown name.
 sed -i '2a #include "worker/agent/agent.h"' common/base/sum.h
 refused 'common/base/sum.h:3: common/base must not include worker/agent/agent.h' arrows
 mkdir worker/new && touch worker/new/new.h

@@ -4,8 +4,8 @@
 #   run.sh changed [CHECK...]    files that differ from where this branch left main; LINT_BASE names another commit
 #   run.sh all [CHECK...]        every file
 #
-# Checks: format shell gofmt markdown words length arrows headers vet tidy. Without names all of them run, except tidy in `run.sh all`:
-# clang-tidy takes hours for the tree.
+# Checks: format shell gofmt markdown words length arrows headers vet tidy. Without names, all checks run, except tidy
+# in `run.sh all`: clang-tidy takes hours for the tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -60,7 +60,7 @@ check_gofmt() {
   [ -z "$unformatted" ] || { gofmt -d "${chosen[@]}" && return 1; }
 }
 
-# Checks only folders with our own code: the others only list programs of other projects.
+# Skips folders with only a tools.go, which lists programs of other projects.
 check_vet() {
   matching '\.go$' || return 0
   local folder failed=0

@@ -68,8 +68,8 @@ def faults_of(path):
 
 
 class Build:
-    """The `dev` build, without a fault. The file with a fault is compiled separately and linked first: the linker uses the first
-    definition of each function."""
+    """The `dev` build, which has no fault. The file with a fault is compiled separately and linked first: the linker
+    uses the first definition of each function."""
 
     def __init__(self, area, jobs):
         self.folder = ROOT / "build/dev"

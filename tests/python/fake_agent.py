@@ -34,7 +34,7 @@ class FakeAgent:
         self._connection.sendall(data)
 
     def receive(self):
-        """Returns the rank's next message; None if it closed the connection."""
+        """Returns the rank's next message; None if the rank closed the connection."""
         line = self._lines.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 

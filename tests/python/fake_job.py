@@ -1,4 +1,5 @@
-"""A fake of a job's launcher and agents: chooses worlds of rank processes and talks to them over unix sockets.
+"""A fake of a job's launcher and agents: chooses worlds of rank processes and exchanges messages
+with them over unix sockets.
 
 Each rank is a process that runs a script with the package and sends RankHello. `world()` puts ranks into the next world;
 `kill`, `stop` and `remove` inject faults. Every wait has a timeout.
@@ -68,7 +69,8 @@ class FakeJob:
     # --- ranks
 
     def start(self, number, agent=True):
-        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent, it trains alone."""
+        """Starts a rank as worker `number`; it sends RankHello and waits for a world. Without an agent, the rank
+        trains alone."""
         rank = Rank(number, f"start-{len(self.ranks)}")
         path = os.path.join(self.folder, f"agent-{len(self.ranks)}.sock")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -164,7 +166,7 @@ class FakeJob:
                 self.say(rank, type="RankSwitch", epoch=self._epoch(), leaving=rank in leaving)
 
     def suspend(self):
-        """Asks rank 0 for the checkpoint of a suspension. Returns its step once it is complete."""
+        """Asks rank 0 for the checkpoint of a suspension. Returns the step of the checkpoint once it is complete."""
         self.say(self.members[0], type="TakeCheckpoint", epoch=self._epoch())
         self.wait_for(self.members[:1], "CheckpointDone")
         return next(one["step"] for one in self.members[0].said if one["type"] == "CheckpointDone")

@@ -1,9 +1,9 @@
 """Runs scripts that use PyTorch in processes forked from a process that has imported it, because an import takes seconds of CPU time.
 
 The server is a new interpreter with one thread. The test program starts the server when it first needs a fork. A fork runs a
-script like `python3 script`, with separate arguments, environment and output. In every fork, the modules are in their state after
-the import, and hash() has the same seed. A fork exits without tearing down the modules, which would take a second. Forks
-end with the server, and the server ends with the test program.
+script like `python3 script`, with separate arguments, environment and output. In every fork, the modules are in the
+state after their import, and hash() has the same seed. A fork exits without tearing down the modules, which would
+take a second. Forks end with the server, and the server ends with the test program.
 """
 
 import atexit
@@ -39,7 +39,7 @@ def of_ranks(*modules):
 
 
 def environment(**variables):
-    """Returns the environment of a rank or of the server: that of this process with `variables`."""
+    """Returns the environment of a rank or of the server: the environment of this process plus `variables`."""
     path = os.path.normpath(_PACKAGE) + os.pathsep + os.environ.get("PYTHONPATH", "")
     return dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", PYTHONPATH=path, **variables)
 

@@ -41,7 +41,7 @@ class SteppedClock:
 
 
 class Watch:
-    """The callback of a watch. Records the arguments of its calls."""
+    """The callback of a watch. Records the arguments of all calls."""
 
     def __init__(self, membership, epoch):
         self.reasons = []
@@ -460,7 +460,8 @@ class ALostAgent(AgentTest):
 
 class Forks(AgentTest):
     def fork(self, child):
-        """Runs `child` in a forked process and returns its result, the exit code. `child` must not raise."""
+        """Runs `child` in a forked process and returns the exit code, which is the result of `child`. `child` must
+        not raise."""
         process = os.fork()
         if process == 0:
             signal.alarm(int(LIMIT))

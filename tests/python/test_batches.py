@@ -60,7 +60,7 @@ class Unpicklable(Exception):
 
 
 class Sockets(Augmented):
-    """A dataset whose samples are the number of sockets that the worker process has open."""
+    """A dataset. Each sample is the number of sockets that the worker process has open."""
 
     def __getitem__(self, index):
         links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
@@ -96,7 +96,7 @@ def seen(batches):
 
 
 def run(dataset, steps, size, **settings):
-    """Returns what all ranks of a world of `size` see in each of the steps."""
+    """Returns, for each step, the samples that all ranks of a world of `size` load."""
     by_rank = []
     for rank in range(size):
         ranks = source(dataset, **settings)

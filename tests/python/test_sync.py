@@ -1,4 +1,5 @@
-"""Tests how ranks get the same state: a rank uses another rank's state only if it fits. The ranks are threads."""
+"""Tests how ranks get the same state: a rank uses another rank's state only if that state fits. The
+ranks are threads."""
 
 import threading
 import unittest

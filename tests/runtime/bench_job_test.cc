@@ -1,4 +1,4 @@
-// Tests ringmaster-bench as the command of a job: its ranks connect as in a training, and
+// Tests ringmaster-bench as the command of a job: its ranks connect as those of a training job, and
 // the launcher's log contains the table.
 
 #include <gmock/gmock.h>

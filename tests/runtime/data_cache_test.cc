@@ -43,7 +43,7 @@ class DataCache : public testing::Test {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
   }
 
-  // Returns a spec of one epoch. Its number of steps shows that the ranks read the source's data.
+  // Returns the spec of a run of one epoch. The number of its steps depends on the source's data.
   static control::LaunchSpec OneEpoch() {
     control::LaunchSpec spec;
     spec.command = {TrainProgram(), "--threads=1", "--workload=mnist", "--global-batch=32",

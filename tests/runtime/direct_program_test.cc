@@ -275,7 +275,7 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
   EXPECT_THAT(job.launcher().Log(), testing::Not(HasSubstr("rank 3 of 4")));
 }
 
-// The program prints more than the queues can hold, faster than its output is read.
+// Tests a program that prints more than the queues can hold, faster than its output is read.
 TEST_F(ForeignImage, AFloodOfOutputInOneLineHarmsNobody) {
   control::LaunchSpec spec;
   spec.command = {

@@ -29,8 +29,8 @@ using control::LauncherStatus;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 300;  // over twice the steps that are done while two workers load
-// Enough for two checkpoints, even if the volume needs seconds for each.
+constexpr std::int64_t kSteps = 300;  // over twice the steps that complete while two workers load
+// Enough steps for two checkpoints, even if the volume takes seconds for each.
 constexpr std::int64_t kStepsWithCheckpoints = 1000;
 constexpr std::int64_t kEvery = 40;  // steps from one checkpoint to the next
 constexpr Seconds kLimit{120};
@@ -52,7 +52,7 @@ class ElasticJob : public LoggedTest {
                                              "--checkpoint-every=" + std::to_string(kEvery)});
     return spec;
   }
-  // Returns a training of a model whose class centres are distributed over the ranks.
+  // Returns the launch spec of a model whose class centres are distributed over the ranks.
   control::LaunchSpec ShardedTrainer() const {
     control::LaunchSpec spec = Trainer();
     spec.command.insert(

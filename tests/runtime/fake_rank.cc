@@ -177,8 +177,8 @@ class Rank {
     }
   }
 
-  // Publishes a value and reads those of all ranks, as a real rendezvous does. Returns false if the
-  // epoch ended meanwhile.
+  // Publishes a value and reads the values of all ranks, as a real rendezvous does. Returns false
+  // if the epoch ended meanwhile.
   bool MeetTheOthers() {
     Send(control::StoreSet{world_.epoch, "rank/" + std::to_string(world_.rank),
                            "hello of " + std::to_string(world_.rank)});

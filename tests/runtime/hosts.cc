@@ -38,8 +38,8 @@ std::string CacheFolder() {
   return home == nullptr ? std::string() : std::string(home) + "/.cache/ringmaster";
 }
 
-// Returns commands that mount a separate /tmp, and a home without the start-up files that a shell
-// under ssh would read. If the build tree or cache is below one of them, it stays visible there.
+// Returns commands that mount an empty /tmp, and a /root without the start-up files that a shell
+// under ssh would read. A build tree or cache below these folders stays visible.
 std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
@@ -175,7 +175,7 @@ Hosts::Hosts(int count) : count_(count), prefix_(kMark + std::to_string(getpid()
   }
 }
 
-// A helper removes the hosts when this process ends, unless a line tells it that none are left.
+// Starts a helper that removes the hosts when this process ends, unless the helper reads a line.
 void Hosts::StartRemover() {
   std::string script = "read -r line && exit 0; ";
   for (int host = 0; host < count_; ++host) {

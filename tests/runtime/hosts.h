@@ -33,8 +33,8 @@ class Hosts {
   // process sees the group as a container does. REQUIRES: CanLimitMemory().
   void LimitMemory(int host, int64_t bytes);
 
-  // Gives each process started later on this host this many CPUs, in periods of 10 ms, through a
-  // control group (v1 or v2). REQUIRES: root.
+  // Limits each process started later on this host to this many CPUs, in periods of 10 ms, through
+  // a control group (v1 or v2). REQUIRES: root.
   void LimitCpu(int host, double cpus);
 
   // Hides this program from processes started later on any host. REQUIRES: the program exists.
@@ -43,8 +43,8 @@ class Hosts {
   std::string Address(int host) const;
   std::string Namespace(int host) const;
 
-  // Starts a program. Its output goes to `log_file`, and its environment is only `variables`. It
-  // starts in `working_dir`; if that is empty, in our working directory.
+  // Starts a program. Its output goes to `log_file`, and its environment is only `variables`. The
+  // program starts in `working_dir`; empty: in the test's working directory.
   std::unique_ptr<Process> Start(int host, const std::string& host_name, const Variables& variables,
                                  const std::vector<std::string>& argv, const std::string& log_file,
                                  const std::string& working_dir = "") const;
@@ -55,7 +55,7 @@ class Hosts {
   // Returns the descendants of `process` that run this program, in the order of their starts.
   static std::vector<pid_t> Find(const Process& process, const std::string& program);
 
-  // Shuts down all TCP connections of the process, which continues. Returns how many there were.
+  // Shuts down all TCP connections of the process, which continues. Returns their number.
   static int BreakConnections(pid_t pid);
 
   // Disconnects or reconnects a host: packets are dropped both ways, without an error.

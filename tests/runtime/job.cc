@@ -39,7 +39,7 @@ std::string ItemHashes(const std::string& directory, const std::vector<std::stri
 int jobs = 0;  // number of jobs created by this process
 
 std::string NewDirectory() {
-  // The path must be short, because it contains unix sockets. The hosts do not share /tmp.
+  // The path must be short, because the folder contains unix sockets. The hosts do not share /tmp.
   std::array<char, 32> name{"/var/tmp/rmt-XXXXXX"};
   return mkdtemp(name.data());
 }
@@ -62,7 +62,7 @@ Job::~Job() {
   }
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
-  std::filesystem::remove_all(SharedMemory(), ignored);  // files of agents that were killed
+  std::filesystem::remove_all(SharedMemory(), ignored);  // files that killed agents have left
 }
 
 std::string Job::SharedMemory() const {

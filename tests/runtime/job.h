@@ -57,7 +57,7 @@ class Job {
 
   Process& launcher() { return *launcher_; }
   Process& agent(int worker) { return *agents_.at(worker); }
-  // Returns the agent, which keeps running. REQUIRES: StartAgent() is the next call for the worker.
+  // Returns the agent, which keeps running. REQUIRES: the next call for the worker is StartAgent().
   std::unique_ptr<Process> TakeAgent(int worker) { return std::move(agents_.at(worker)); }
   // Returns the hashes that an operator would set in a worker's Pod for the items in `directory`.
   std::string WorkerItemHashes(const std::string& directory) const;

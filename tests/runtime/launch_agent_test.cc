@@ -158,7 +158,7 @@ TEST_F(WithoutSshd, AnAgentThatVanishesEndsItsRemoteShellAndThoseEndTheirDaemons
   })) << job.Log();
 }
 
-// Only mpirun can apply spec.mpi.
+// Only mpirun can apply spec.mpi, so the job fails without mpirun.
 TEST_F(WithoutSshd, AJobThatSetsSpecMpiFailsWhereTheLaunchersImageHasNoMpirun) {
   control::LaunchSpec spec;
   spec.command = {"true"};

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 1500;  // a few seconds, so that a rank can be killed meanwhile
+constexpr std::int64_t kSteps = 1500;  // takes a few seconds, so that a rank can be killed
 constexpr Seconds kBuildLimit{600};
 constexpr Seconds kLimit{120};
 constexpr Seconds kTrainingLimit{400};

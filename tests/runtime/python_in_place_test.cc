@@ -1,5 +1,5 @@
 // Tests examples/pytorch-in-place, a PyTorch script that joins its job through the Python package.
-// Its containers have only Python, PyTorch and the files that the agents bring.
+// The job's containers have only Python, PyTorch and the files that the agents bring.
 
 #include <algorithm>
 #include <csignal>
@@ -64,7 +64,7 @@ class PythonInPlace : public LoggedTest {
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     EXPECT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
-    const std::string text = fetch.Log();  // the last line is the folder
+    const std::string text = fetch.Log();  // the last line names the folder
     const std::size_t end = text.find_last_not_of('\n');
     return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }
@@ -138,7 +138,7 @@ TEST_F(PythonInPlace, TrainsThroughEveryFaultAndLosesNoStep) {
 
 TEST_F(PythonInPlace, NamesARankThatIsSlowerThanTheOthers) {
   Job job(4, Python({Script(), "--steps=1000000"}));
-  job.LimitCpu(1, 1);  // raises the limit that is set below
+  job.LimitCpu(1, 1);  // creates the control group; the limit is lowered below
   Begin(job, {0, 1, 2}, 0, {{"PYTHONPATH", PyTorch()}});
   TrainsWith(job, 3);
   const auto named = [&] {

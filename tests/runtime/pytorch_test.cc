@@ -36,7 +36,7 @@ class PyTorch : public LoggedTest {
     Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     ASSERT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
-    const std::string text = fetch.Log();  // the last line is the folder
+    const std::string text = fetch.Log();  // the last line names the folder
     const std::size_t end = text.find_last_not_of('\n');
     folder_ = text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
   }

@@ -51,7 +51,7 @@ class Replay : public LoggedTest {
 
   // `arguments` follow the arguments of the job.
   Ran RunReplay(const std::string& schedule, const std::vector<std::string>& arguments) {
-    // Unset OPENBLAS_CORETYPE, which selects OpenBLAS's kernels; the job's ranks did not have it.
+    // Unset OPENBLAS_CORETYPE, which selects OpenBLAS's kernels: the job's ranks ran without it.
     std::vector<std::string> command = {
         "/usr/bin/env", "-u", "OPENBLAS_CORETYPE", ReplayProgram(), "--schedule=" + schedule,
         Logs(),         "--"};

@@ -61,7 +61,7 @@ class StallJob : public LoggedTest {
     return status;
   }
 
-  // Returns how long the rank made no progress before it was ended, according to its record.
+  // Returns how long the rank made no progress before it was ended, according to the record.
   static milliseconds StoodStill(const RankExit& failure) {
     static constexpr std::string_view kText = " made no progress for ";
     const std::string reason = failure.last_lines.empty() ? "" : failure.last_lines.back();
@@ -129,7 +129,7 @@ TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
   ExpectEndsWell(job);
 }
 
-// The step log is a pipe without a reader, so that rank 0 blocks in a write forever.
+// Makes the step log a pipe without a reader, so that rank 0 blocks in a write forever.
 TEST_F(StallJob, GoesOnWithoutARankThatHangsInItsOwnCodeAndShowsWhere) {
   const std::string pipe = logs_ + "/steps";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -1,6 +1,6 @@
-// A proxy between two peers of the agents' protocol. It makes each peer look like another version
-// to the other. A file, which it reads for every line, sets the mode: "newer" adds unknown fields
-// and messages, "older" removes optional fields, and any other mode passes lines unchanged.
+// A proxy between two peers of the agents' protocol. It simulates peers of other versions. A file,
+// which it reads for every line, sets the mode: "newer" adds unknown fields and messages, "older"
+// removes optional fields, and any other mode passes lines unchanged.
 //
 //   versions_proxy MODE-FILE tls PORT KEY CERTIFICATE ADDRESS:PORT     agents -> launcher
 //   versions_proxy MODE-FILE unix SOCKET AGENT-SOCKET                  one rank -> agent
@@ -118,7 +118,7 @@ class TlsProxy {
   }
 
  private:
-  // If the launcher does not listen, the agent's connection is closed, and the agent redials.
+  // If the launcher does not listen, closes the agent's connection, so that the agent redials.
   void Serve(tcp::socket socket) {
     auto pair = std::make_shared<Pair<TlsStream>>(TlsStream(std::move(socket), server_),
                                                   TlsStream(tcp::socket(io_), client_));

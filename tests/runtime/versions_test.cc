@@ -21,7 +21,7 @@ using control::Epoch;
 using control::LauncherPhase;
 using control::LauncherStatus;
 
-// Each is more than twice the steps that complete in a test without losses and with four losses.
+// More than twice the number of steps that complete in a test: without losses, with four losses.
 constexpr std::int64_t kSteps = 500;
 constexpr std::int64_t kStepsWithLosses = 1500;
 constexpr int kProxyPort = 8490;
@@ -30,7 +30,7 @@ const std::vector<int> kAll = {0, 1, 2, 3};
 
 class Versions : public LoggedTest {
  protected:
-  // From now on, all peers appear to each other as this version: "newer", "older" or "same".
+  // Makes all peers appear to each other as this version: "newer", "older" or "same".
   void Become(Job& job, const std::string& mode) {
     WriteFile(ModeFile(), mode);
     if (mode == "newer") {

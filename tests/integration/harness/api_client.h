@@ -26,7 +26,7 @@ struct Endpoint {
 };
 
 struct Response {
-  int status = 0;  // 0: the connection failed; `body` says why
+  int status = 0;  // 0: the connection failed, and `body` is the error
   nlohmann::json body;
 
   bool ok() const { return status >= 200 && status < 300; }

@@ -39,7 +39,7 @@ class ControlPlane {
   // Returns a token of the ServiceAccount, as the kubelet would project it.
   Result<std::string> ServiceAccountToken(const std::string& ns, const std::string& name) const;
   static constexpr char kAdminToken[] =
-      "admin-token-of-a-test";  // system:masters, for use through the proxy
+      "admin-token-of-a-test";  // a token of group system:masters, for use through the proxy
   Endpoint TokenEndpoint(const std::string& token) const;
   const std::filesystem::path& directory() const { return directory_.path(); }
   std::filesystem::path pki() const { return directory() / "pki"; }

@@ -32,7 +32,7 @@ class FakeLauncher {
   std::optional<control::Order> LastOrder() const;
   control::LauncherStatus Status() const;
   int Calls() const;
-  int Unauthorized() const;  // number of calls without the right token, answered 401
+  int Unauthorized() const;  // number of calls answered 401 because of a wrong token
 
   // Converts the messages of either side to another version, from the next call on. Empty: no
   // conversion.
@@ -45,8 +45,8 @@ class FakeLauncher {
   void Stop();
   // If off, orders are stored, but the status stays as Report() left it.
   void SetObedient(bool obedient);
-  // If off, members that are no longer ordered stay members, as if their step never ended. Once it
-  // is on again, they are drained.
+  // If off, members that are no longer ordered stay members, as if their step never ended. Once on
+  // again, the launcher reports them as drained.
   void SetDrains(bool drains);
 
  private:

@@ -87,7 +87,7 @@ class FaultProxy::Impl {
         client_context_(net::ssl::context::tls_client),
         server_context_(net::ssl::context::tls_server),
         acceptor_(io_, {net::ip::make_address("127.0.0.1"), 0}) {
-    Endpoint anonymous = upstream;  // the API server gets only the operator's credentials
+    Endpoint anonymous = upstream;  // has no certificate: only the operator's credentials count
     anonymous.certificate_file.clear();
     ConfigureClient(client_context_, anonymous);
     server_context_.use_certificate_chain_file(certificate);
@@ -298,7 +298,7 @@ class FaultProxy::Impl {
     ErrorCode ignored;
     if (end == WatchEnd::kExpired) SendLine(session, ExpiredEvent(), ignored);
     net::write(session.down, http::make_chunk_last(), ignored);
-    return false;  // the rest of upstream's answer is not read
+    return false;  // the proxy does not read the rest of upstream's answer
   }
 
   bool CutLine(Session& session) {

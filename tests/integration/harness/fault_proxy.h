@@ -76,7 +76,7 @@ class FaultProxy {
 
   void SetPolicy(Policy policy);  // applies to new requests; nullptr: all pass
   void SetOnEvent(OnEvent on_event);
-  void SetRepeatEvents(bool repeat);                    // every watch event is sent twice
+  void SetRepeatEvents(bool repeat);                    // true: sends every watch event twice
   void SetEventDelay(std::chrono::milliseconds delay);  // applies to every watch event
   void CutWatches();                                    // cuts each watch in the middle of a line
   void ExpireWatches();  // each open watch gets an ERROR event of code 410 and ends

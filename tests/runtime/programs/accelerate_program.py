@@ -1,4 +1,5 @@
-"""A training with Hugging Face's Accelerate on CPUs, as `accelerate launch` starts it. Continues from its last checkpoint."""
+"""A training script that uses Hugging Face's Accelerate on CPUs, as `accelerate launch` starts it. Continues from its
+last checkpoint."""
 
 import argparse
 import itertools

@@ -1,4 +1,5 @@
-"""A training with PyTorch's DistributedDataParallel on CPUs, with torchrun or without. Continues from its last checkpoint."""
+"""A training script that uses PyTorch's DistributedDataParallel on CPUs, with torchrun or without. Continues from its
+last checkpoint."""
 
 import argparse
 import os

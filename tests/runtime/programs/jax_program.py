@@ -1,4 +1,5 @@
-"""A data-parallel training with JAX on CPUs, with one process per slot. Continues from its last checkpoint."""
+"""A data-parallel training script that uses JAX on CPUs, with one process per slot. Continues from its last
+checkpoint."""
 
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""A data-parallel training with mpi4py, with one process per slot. Continues from its last checkpoint."""
+"""A data-parallel training script that uses mpi4py, with one process per slot. Continues from its last checkpoint."""
 
 import argparse
 import os

@@ -105,8 +105,8 @@ TEST(Audit, AJobWhoseWorldsChangeIsClean) {
   EXPECT_THAT(report.schedule[2].members, ::testing::ElementsAre("a", "b", "d"));
 }
 
-// ElasticJob() with a state that is sharded over the ranks. The whole state's checksum after step s
-// is 100 * s, and each rank logs the checksum of its share.
+// Returns ElasticJob() with a state that is sharded over the ranks. The whole state's checksum
+// after step s is 100 * s, and each rank logs the checksum of its share.
 Job ShardedJob() {
   Job job = ElasticJob();
   for (auto& [member, lines] : job.logs) {
@@ -364,7 +364,7 @@ TEST(Audit, FindsWhatIsWrong) {
   }
 }
 
-// A job without faults: a and b compute all ten steps, with the same states as ElasticJob().
+// Returns a job without faults: a and b compute ten steps, with the same states as ElasticJob().
 Job CalmJob() {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 10);

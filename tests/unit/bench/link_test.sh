@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that ranks on hosts with links of a limited rate train with and without compression, and that no hosts remain afterwards:
-# link_test.sh PROGRAM. It does not test the speed, which ringmaster-bench compression --link measures.
+# Tests that ranks on hosts with links of a limited rate train with and without compression, and that no hosts remain
+# afterwards: link_test.sh PROGRAM. Does not test the speed, which ringmaster-bench compression --link measures.
 set -euo pipefail
 program=$1
 [ "$(id -u)" -eq 0 ] || { echo "skipped: creating network namespaces requires root" && exit 77; }

@@ -55,7 +55,7 @@ class FakeBackend final : public Backend {
     return {};
   }
 
-  std::string trace;  // a digit: calls at once; '.': Finish(); '|': Barrier()
+  std::string trace;  // a digit: number of calls at once; '.': Finish(); '|': Barrier()
   std::vector<Call> calls;
 
  private:

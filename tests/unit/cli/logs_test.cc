@@ -23,7 +23,7 @@ std::string At(const char* time, const std::string& line) {
   return "2026-11-20T10:00:" + std::string(time) + "Z " + line + "\n";
 }
 
-// A job with two launchers, one after the other, and two workers.
+// Adds a job with two launchers, one after the other, and two workers.
 void AddJob(FakeKubectl& kubectl) {
   kubectl.Gets(kGetJob, JobObject(RunningStatus()));
   kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0),
@@ -229,7 +229,7 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
 }
 
-// The job has already ended, but one container still runs.
+// Tests a job that has already ended although one container still runs.
 TEST(Logs, FollowingAnEndedJobEndsAlthoughAContainerRunsOn) {
   FakeKubectl kubectl;
   json ended = JobObject(RunningStatus());

@@ -8,7 +8,7 @@
 
 namespace ringmaster::cli {
 
-// The arguments with which the program reads the job, as a pattern of FakeKubectl.
+// A pattern of FakeKubectl that matches the arguments with which the program reads the job.
 inline constexpr char kGetJob[] = "*'get trainingjobs.ringmaster.dev digits -o json'";
 
 inline constexpr char kUid[] = "9d1f0a3c-1111-2222-3333-444455556666";

@@ -228,7 +228,7 @@ TEST(Verdict, KeepsTheNewestLinesWhenItMustShrink) {
 
 TEST(Verdict, FitsTheTerminationMessageWhateverIsInIt) {
   Verdict huge = LongVerdict();
-  huge.message = std::string(100'000, '\x01');  // six bytes each in JSON
+  huge.message = std::string(100'000, '\x01');  // each byte becomes six bytes in JSON
   for (std::string& line : huge.first_failure->last_lines) line = std::string(5000, '"');
   huge.first_failure->pod = std::string(10'000, 'p');
   huge.first_failure->node = std::string(10'000, '\xff');

@@ -109,7 +109,7 @@ TEST_F(LineConnections, CarryMessagesBothWaysInOrder) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(std::get<RankDone>(server.messages[static_cast<std::size_t>(i)]).rank, i);
   }
-  // The writer is notified once the kernel has all data, which may be after the reader has it.
+  // The writer is notified once the kernel has all data, which may be after the reader has read it.
   EXPECT_TRUE(
       Until([this] { return client.drained > 0 && client.connection->queued_bytes() == 0; }));
 }

@@ -59,7 +59,7 @@ class ReflectorTest : public testing::Test {
     return delay;
   }
 
-  // Fills the cache through WatchList with pods a and b. The stream then has `more` and ends.
+  // Fills the cache through WatchList with pods a and b. The stream then sends `more` and ends.
   void FillCache(const std::string& more = {}) {
     http_.AnswerStream(
         {.chunks = {EventLine("ADDED", Pod("a", 3)) + EventLine("ADDED", Pod("b", 4)),
@@ -162,7 +162,7 @@ TEST_F(ReflectorTest, ListsAgainWhenItsVersionExpiredAndReportsWhatVanished) {
     Exchange();
     EXPECT_EQ(store_.size(), 2u) << "the old content is served meanwhile";
     EXPECT_TRUE(reflector_.Synced());
-    Exchange();  // the list is interrupted, so it is discarded
+    Exchange();  // the list is interrupted and discarded
     EXPECT_TRUE(LastPathHas("sendInitialEvents=true"));
     EXPECT_EQ(changes_, std::vector<std::string>{});
     http_.AnswerStream(

@@ -49,7 +49,7 @@ TEST(RequestPool, AJobsOtherRequestsWaitForTheEndOfItsFirst) {
   std::atomic<int> early{0};
   std::vector<std::function<void()>> closures(9, [&] { early += first_ended ? 0 : 1; });
   // During the first request, run many requests of another job. If this job's other requests were
-  // queued already, they would run among them.
+  // queued already, some would run between those of the other job.
   closures.front() = [&] {
     std::jthread([&] {
       pool.RunAll("other", std::vector<std::function<void()>>(33, [] {}));
@@ -109,7 +109,7 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
                         [&] { last.count_down(); }});
   });
   begun.wait();
-  // The request of newcomer occupies the only thread that runs first requests.
+  // The request of job `newcomer` occupies the only thread that runs first requests.
   std::jthread newcomer([&] { pool.RunAll("newcomer", {gate.Closure()}); });
 
   last.wait();
@@ -117,7 +117,7 @@ TEST(RequestPool, KeepsAJobGoingWhileOthersStart) {
   gate.Open();
 }
 
-// Tests the order in which requests of jobs run after they have waited for the end of another one.
+// Tests the order in which requests of jobs run after they have waited for another request to end.
 class TurnsTest : public ::testing::Test {
  protected:
   TurnsTest() { gate_.AwaitInside(1); }

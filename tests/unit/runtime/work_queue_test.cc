@@ -202,7 +202,7 @@ class CountedWorkers {
 
 constexpr int kIdleWorkers = 100;
 constexpr int kAddedKeys = 200;
-// Allows a few sleeps per worker and key. Waking all workers for each key takes 20,000 sleeps.
+// Allows a few sleeps per worker and key. If each key woke all workers, there would be 20,000.
 constexpr long kFewSleeps = 10 * (kIdleWorkers + kAddedKeys);
 
 TEST(WorkQueue, WakesOneWorkerForAKey) {

@@ -35,15 +35,15 @@ struct RankScript {
   std::function<void()> at_evaluation{};
   std::function<void(const World& world)> entered{};
   int64_t fail_reduction_of = 0;  // the step whose reduction fails on this rank only
-  int64_t reductions_before = 0;  // number of reductions before those of the buckets
+  int64_t reductions_before = 0;  // number of reductions before the reductions of buckets
   // The number, from 1, of the operation that fails on this rank only; 0: none.
   int64_t fail_all_to_all = 0;
   int64_t fail_all_gather = 0;
-  // A failing operation succeeds with garbage, as on GPUs when another rank aborted it.
+  // The operation does not fail but returns garbage, as on GPUs when another rank aborted it.
   bool sees_rubbish = false;
   bool confirms = false;      // confirmations reach all ranks, as on GPUs
-  int64_t corrupt_at = 0;     // changes a parameter before this step
-  int64_t not_finite_at = 0;  // this rank's gradient of the second parameter is NaN in that step
+  int64_t corrupt_at = 0;     // the step before which a parameter is changed
+  int64_t not_finite_at = 0;  // the step in which a gradient of the second parameter is NaN
   bool skip_not_finite = false;
   bool scale_loss = false;  // only the optimizer scales; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;
@@ -163,11 +163,11 @@ struct Blindness {
   bool confirms = false;
 };
 
-// A communicator that reports a failed operation although the other ranks saw it succeed, or a
-// success although the result is garbage. After a failure it confirms nothing.
+// A communicator that reports a failure of an operation that succeeded on the other ranks, or a
+// success although the result is garbage. After a failure, the communicator confirms nothing.
 class HalfBlindCommunicator final : public CommunicatorWrapper {
  public:
-  // Decrements `left`, which several communicators may share.
+  // Operations decrement `left`, which several communicators may share.
   HalfBlindCommunicator(std::unique_ptr<Communicator> owned, Blindness& left)
       : CommunicatorWrapper(*owned), owned_(std::move(owned)), left_(left) {}
 
@@ -210,7 +210,7 @@ class HalfBlindCommunicator final : public CommunicatorWrapper {
   float confirmed_ = 0;
 };
 
-// Runs from its construction until it is released, its script ends it, or the launcher closes.
+// A rank that runs until it is released, its script ends it, or the launcher closes.
 class ElasticRank {
  public:
   ElasticRank(FakeLauncher& launcher, std::string name, std::string folder, int64_t steps,

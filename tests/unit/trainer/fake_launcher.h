@@ -22,7 +22,7 @@
 
 namespace ringmaster::trainer {
 
-// The in-memory store of a world, which ends with the world.
+// The in-memory store of a world. The store ends with the world.
 class EndingStore final : public Store {
  public:
   Result<void> Set(const std::string& key, const std::string& value) override {
@@ -144,7 +144,7 @@ class FakeLauncher {
     for (const std::string& name : names) EXPECT_EQ(boundary_[name], boundary_.begin()->second);
     return boundary_.begin()->second;
   }
-  // Waits until a rank reports a fault of `what`, or, if not `holds`, that `what` has no fault.
+  // Waits until a rank reports a fault of `what`; if `holds` is false, until the fault has ended.
   void AwaitFault(const std::string& what, bool holds = true) {
     Await("without a fault", [&] { return faults_.contains(what) == holds; });
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes the content of an existing file unreadable: reading the start of a process's own memory
-// returns an I/O error. Needs root.
+// Makes the content of an existing file unreadable: mounts /proc/self/mem over the file, so that a
+// read at its start returns an I/O error. Needs root.
 
 #include <string>
 #include <sys/mount.h>

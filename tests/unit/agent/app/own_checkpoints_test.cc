@@ -96,7 +96,7 @@ TEST_F(OwnCheckpoints, LinksInTheFolderGoAndWhatTheyLeadToStays) {
   EXPECT_TRUE(Exists("team-b/precious/DONE"));
 }
 
-// Anyone who shares the volume can replace a folder of the path with a symbolic link.
+// Tests a symbolic link in the path, which anyone who shares the volume can create.
 TEST_F(OwnCheckpoints, ALinkOnTheWayThereIsRefused) {
   for (const std::string& link : {std::string("team-a"), std::string("team-a/digits"),
                                   std::string("team-a/digits/") + kUid}) {

@@ -140,7 +140,7 @@ TEST(FillDataCache, LeavesAFolderOfSomebodyElseAlone) {
   EXPECT_EQ(folders.Cached("file"), "<none>");
 }
 
-// The agent was killed while it wrote the folder's first mark.
+// Tests a folder whose agent was killed while it wrote the first mark.
 TEST(FillDataCache, AMarkThatWasNeverFinishedIsNoObstacle) {
   DataCacheFolders folders;
   folders.Put("file", "1");

@@ -137,7 +137,7 @@ TEST_F(LauncherLinkTest, AShortBreakIsNoEnd) {
 }
 
 TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
-  StartLink(200ms);  // the launcher does not answer its heartbeats
+  StartLink(200ms);  // the launcher does not answer the link's heartbeats
 
   ASSERT_TRUE(Until([this] { return terms.size() >= 2; }));
   EXPECT_TRUE(Until([this] { return accepteds[0]->closed; }));

@@ -47,7 +47,7 @@ TEST_F(ProgramCheck, FindsNothingWrongWithWhatCanRun) {
             "");
 }
 
-// Without mpirun, each process of an MPI program would be a separate world of one rank.
+// An MPI program needs mpirun: without it, each process would be a separate world of one rank.
 TEST_F(ProgramCheck, AnMpiProgramIsNamed) {
   const auto said = [this](std::vector<std::string> command, bool in_place = false,
                            int own_ranks = 0) {

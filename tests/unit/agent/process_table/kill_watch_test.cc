@@ -92,7 +92,7 @@ TEST_F(KillWatchTest, NeedsARankThatNamesAThread) {
   EXPECT_EQ(Watch(silent.pid()), nullptr);
 }
 
-// The rank's page falsely says that its thread has ended.
+// Tests a page that falsely says that the rank's thread has ended.
 TEST_F(KillWatchTest, BelievesTheKernelAndNotTheRank) {
   const auto rank = Rank();
   const auto watch = Watch(rank->pid());

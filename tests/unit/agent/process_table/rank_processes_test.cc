@@ -58,7 +58,7 @@ void SetChildSignalBlocked(bool blocked) {
   pthread_sigmask(blocked ? SIG_BLOCK : SIG_UNBLOCK, &child, nullptr);
 }
 
-// Blocks SIGCHLD to delay the end of the process, as if its memory took long to free.
+// Blocks SIGCHLD to delay the end of the process, as if freeing its memory took long.
 TEST_F(RankProcessesTest, AKilledRankIsToldOfBeforeItHasEnded) {
   SetChildSignalBlocked(true);
   ASSERT_TRUE(ranks.Start(1).ok());

@@ -258,7 +258,7 @@ TEST(StackCapture, WaitsNotLongForAThreadThatDoesNotAnswer) {
   EXPECT_LT(captured.took, limits.all);
 }
 
-// The page of a rank like one in Python: the thread that gets the signal writes all stacks as text.
+// The page of a rank that imitates Python: the thread with the signal writes all stacks as text.
 int g_page_of_all = -1;
 
 std::unique_ptr<const Child> RankThatWritesAllStacks(const RankPage& page, bool first_answers) {

@@ -299,7 +299,7 @@ TEST_F(AgentsProgram, IsStoppedWithItsWorldAndStartedInTheNextOne) {
   EXPECT_EQ(actions.programs[3].epoch, (control::Epoch{1, 2}));
 }
 
-// The worker was disconnected, and did not receive the StopEpoch of its world.
+// Tests a worker that was disconnected and did not receive the StopEpoch of the first world.
 TEST_F(AgentsProgram, TheNextOneWaitsForTheEndOfTheLastOne) {
   Start({1, 1});
   Start({1, 2});

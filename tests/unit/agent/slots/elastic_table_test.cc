@@ -134,7 +134,7 @@ bool CanHappen(const std::string& state, const std::string& event) {
   const bool ends = event == "being killed" || event == "exit 0" || event == "exit 2";
   const bool needs_process =
       of_process || ends || event == "killed" || event == "hello" || event == "done 1.4";
-  const bool speaks = state != "loads" && state != "chosen";  // such a rank sends only hello
+  const bool speaks = state != "loads" && state != "chosen";  // false: the rank sends only hello
   if (state == "being killed" && ends) return false;
   if (event == "restart due") return state == "waits";
   if (event == "hello") return !speaks;

@@ -93,7 +93,7 @@ class FakeSlotActions final : public SlotActions {
   std::string printed;
   bool launcher_takes_output = true;
   bool launcher_listens = true;
-  std::optional<control::OutOfMemory> out_of_memory;  // explanation of the next kill
+  std::optional<control::OutOfMemory> out_of_memory;  // what LackOfMemory() returns
 
  private:
   void Note(const std::string& what) { done_ += (done_.empty() ? "" : ", ") + what; }

@@ -25,7 +25,7 @@ api::TrainingJob JobOf(const char* ns, const char* uid, const char* state, int m
   api::TrainingJob job = testing::JobBuilder().Replicas(4).WorkerTemplate(kGpuTemplate).Build();
   job.ns = ns;
   job.uid = uid;
-  job.created_at = "2026-11-20T09:59:00Z";  // a minute before the fake clock's start
+  job.created_at = "2026-11-20T09:59:00Z";  // a minute before the fake clock's initial time
   job.status.state = state;
   job.status.workers.members = members;
   return job;

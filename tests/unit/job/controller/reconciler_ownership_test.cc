@@ -161,7 +161,7 @@ TEST(Reconciler, AnInstallationThatLosesTheRaceForAJobLeavesNoPod) {
   FakeApi api;
   Operator first(api, "", {.installation = "a/lease"});
   Operator second(api, "", {.installation = "b/lease"}, kIsolated);
-  second.Sync();  // before the first installation creates objects
+  second.Sync();  // fills the stores before the first installation creates objects
   first.Settle();
   const std::string launcher = std::string(kPodsPath) + "/digits-launcher-1";
   api.objects.erase(launcher);

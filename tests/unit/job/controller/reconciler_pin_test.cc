@@ -133,7 +133,7 @@ TEST(Reconciler, AJobThatAsksForOurProgramsIsRefusedWhereTheOperatorHasNone) {
   EXPECT_EQ(api.Count(kPodsPath), 4U);
 }
 
-// An attacker changes the template after it was checked, while the job is suspended.
+// Tests an attacker who changes the template after it was checked, while the job is suspended.
 TEST(Reconciler, ATemplateIsJudgedAsItIsWhenItsPodsAreMade) {
   FakeApi api;
   TemplateOf(api) = kHarmless;

@@ -158,8 +158,8 @@ TEST(Reconciler, AChangeCountsWhereItWasWrittenAndOnce) {
   EXPECT_TRUE(successor.ends.reasons.empty());
 }
 
-// The clock of an earlier leader was an hour ahead. Without a correction, the next worker would be
-// created only after that hour.
+// Tests times of an earlier leader whose clock was an hour ahead. Without a correction, the next
+// worker would be created only after that hour.
 TEST(Reconciler, TimesOfTheFutureAreCorrectedAndDelayNoReplacement) {
   FakeApi api;
   Operator op(api);

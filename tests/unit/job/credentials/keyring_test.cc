@@ -79,7 +79,7 @@ TEST_F(KeyringTest, ARefreshedKeyringHasARotatedSeedAtOnce) {
   };
   Holds({"b", "a"});
   keyring_.Start(std::chrono::milliseconds(1));
-  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // the next read after the new seed is read
+  ASSERT_TRUE(not_now_.try_acquire_for(seconds(60)));  // the new seed was read before this read
 
   EXPECT_EQ(keyring_.Current()->id, "b");
 }

@@ -49,7 +49,7 @@ TEST(JobMemory, PodsThatVanishAreEvidenceUntilALaterEpochRuns) {
   Remember(two, Answer({1, 5}, control::LauncherPhase::kForming), kStart, memory);
   EXPECT_EQ(Gone(memory), evidence);
   LauncherView stale = Answer({1, 5});
-  stale.status->workers.push_back(RunningWorld(3).workers[2]);  // reported as a member
+  stale.status->workers.push_back(RunningWorld(3).workers[2]);  // worker 2 is reported as a member
   Remember(two, stale, kStart, memory);
   EXPECT_EQ(Gone(memory), evidence);
   Remember(two, Answer({1, 5}), kStart, memory);

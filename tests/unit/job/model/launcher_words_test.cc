@@ -1,5 +1,5 @@
-// Tests that the CRD accepts the status for any launcher answer. The test sends random answers
-// and verdicts with the worst values of each field, and checks the limits of crds/.
+// Tests that the CRD accepts the status for any launcher answer. The test sends random answers and
+// verdicts with extreme values in each field, and checks the limits of crds/.
 // tests/integration/tenants_test.cc tests the same with a real API server.
 
 #include "operator/job/model/launcher_words.h"

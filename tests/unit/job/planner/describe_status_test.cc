@@ -143,7 +143,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
          s.outlook.unreachable = "2 of 3 nodes are not ready";
          s.launcher->status->workers[1].ready = false;
        }},
-      {api::kReasonWorkersReady,  // also when nodes are not ready
+      {api::kReasonWorkersReady,  // the reason is the same if nodes are not ready
        [](Situation& s) { s.outlook.unreachable = "2 of 3 nodes are not ready"; }},
   };
   for (const Row& row : table) {

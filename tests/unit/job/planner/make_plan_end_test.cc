@@ -203,7 +203,7 @@ TEST(Plan, EndedJobNeverMakesPodsAgain) {
   EXPECT_FALSE(plan.create_services);
 }
 
-// If the launcher's Service, which names the installation, is missing, the claim must be confirmed.
+// The launcher's Service names the installation. Without it, the plan must confirm the claim.
 TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
   for (const bool service : {false, true}) {
     for (const std::string installation : {"", "us/lease"}) {

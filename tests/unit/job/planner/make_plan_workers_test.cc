@@ -149,7 +149,7 @@ TEST(Plan, HowAWorkerEndedIsTold) {
   }
 }
 
-// The worker has never existed, for example because the API server rejected it at first.
+// Tests a worker that has never existed, for example because the API server rejected it before.
 TEST(Plan, AWorkerThatIsMadeForTheFirstTimeReplacesNobody) {
   api::TrainingJob job = RunningJob();
   job.status.workers = {.desired = 3, .replicas = 2, .ready = 2, .members = 2};
@@ -315,7 +315,7 @@ TEST(Plan, WorkersThatFinishedStayWhileThereIsNoLauncher) {
   EXPECT_TRUE(plan.deletes.empty());
 }
 
-// The kubelet's clock is behind the API server's, so the launcher's report decides.
+// If the kubelet's clock is behind the API server's, the launcher's report decides.
 TEST(Plan, AMemberOfThisLaunchersWorldFinishedUnderItWhateverTheClocksSay) {
   const api::TrainingJob job = RunningJob();
   Scene scene{

@@ -41,7 +41,7 @@ Scene Training() {
   return scene;
 }
 
-// The launcher confirms the order to scale the job to zero workers.
+// Makes the launcher confirm the order to scale the job to zero workers.
 void ConfirmsTheEnd(Scene& scene) {
   control::Order order;
   order.replicas = order.min_replicas = 0;
@@ -369,7 +369,7 @@ TEST(SuspendPlan, ACheckpointOfWhatIsDoneIsWaitedFor) {
   }
 }
 
-// The operator has just become the leader, so it has no answer of the launcher yet.
+// Tests an operator that has just become the leader and has no answer of the launcher yet.
 TEST(SuspendPlan, ALauncherThatWasNotAskedYetIsAskedBeforeAnythingEnds) {
   Scene scene = Checkpointing();
   scene.launcher.reset();

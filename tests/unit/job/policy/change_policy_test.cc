@@ -98,7 +98,7 @@ TEST(ChangePolicy, AChangeThatWaitsIsAConditionUntilItIsUndoneOrTheJobEnds) {
   struct Row {
     const char* name;
     std::vector<std::string> changed;
-    std::vector<const char*> conditions;  // conditions that are True before
+    std::vector<const char*> conditions;  // conditions that are True before the change
     std::string notice;                   // empty: no notice
   };
   const Row table[] = {

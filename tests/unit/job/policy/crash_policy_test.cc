@@ -341,7 +341,7 @@ TEST(CrashPolicy, WhenAPodIsKilledAgainIsAnotherCrash) {
   struct Row {
     const char* command;
     const char* last;
-    int count;  // number of crashes after one more; it was three before
+    int count;  // number of crashes after another crash; three before
   };
   const Row table[] = {
       {"ringmaster-train", "2026-11-20T10:00:01Z", 4},

@@ -47,7 +47,7 @@ TEST(LeavePolicy, TheLeastNeededGoFirst) {
   struct Row {
     const char* why;
     std::function<void(control::LauncherStatus&)> change;
-    Strings marked;  // the two workers, of four, that leave
+    Strings marked;  // the two of four workers that leave
   };
   const Row table[] = {
       {"the youngest", [](auto&) {}, {"digits-worker-3", "digits-worker-2"}},
@@ -132,7 +132,7 @@ TEST(LeavePolicy, NobodyIsToldBeforeTheMarkIsSeen) {
 
 void Overdue(Scene& scene) { scene.memory.leaving_since["uid-worker-2"] = scene.now - kDrainLimit; }
 
-// A launcher of the next term replaces the current one. No worker has connected to it yet.
+// Replaces the launcher with one of the next term. No worker has connected to the new launcher.
 void TakesOver(Scene& scene, control::LauncherPhase phase) {
   scene.launcher->status->phase = phase;
   scene.launcher->status->epoch = {};

@@ -50,7 +50,7 @@ Scene FourWorkers(const Machines& machines) {
   return scene;
 }
 
-// Worker 2 has not connected to the launcher.
+// Makes the launcher report that worker 2 has not connected.
 void NotConnected(Scene& scene, control::LauncherPhase phase) {
   scene.launcher->status->phase = phase;
   scene.launcher->status->workers[2].ready = false;

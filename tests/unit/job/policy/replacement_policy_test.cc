@@ -47,7 +47,7 @@ TEST(ReplacementPolicy, FirstReplacementsAreImmediateThenDelayed) {
        std::chrono::seconds(0)},
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:59:44Z"},
        std::chrono::seconds(1)},
-      // Failures count for less than ten minutes: one is ten minutes old, the other a second less.
+      // Failures count for less than ten minutes. The oldest is ten minutes old, or a second less.
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:00Z"},
        std::chrono::seconds(0)},
       {{"2026-11-20T10:00:00Z", "2026-11-20T09:59:50Z", "2026-11-20T09:50:01Z"},

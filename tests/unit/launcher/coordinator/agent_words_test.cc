@@ -16,7 +16,7 @@ using control::LauncherPhase;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Workers 0 and 1 run; worker 2 is not a member.
+// Tests a world in which workers 0 and 1 run; worker 2 is not a member.
 class AgentWords : public testing::Test {
  protected:
   void Run(bool elastic = true) {
@@ -120,7 +120,7 @@ TEST_F(AgentWords, OnlyMembersOfTheRunningWorldMakeProgress) {
   EXPECT_EQ(Status().progress->step, 6);
 }
 
-// The next world must ignore what ranks reported about the previous one.
+// The next world must ignore what ranks reported about the previous world.
 TEST_F(AgentWords, OfAWorldThatEndsAreNotHeldAgainstTheNext) {
   Run();
   world->Order({}, 0, 0);

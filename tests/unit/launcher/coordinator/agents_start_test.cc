@@ -290,7 +290,7 @@ TEST(AgentsStartADirectJob, ARankThatCannotBeStartedNowIsTriedAgainUpToTheCrashL
   world.Arrive(1);
   const auto cannot_start = [&] {
     world.Exit(0, control::kExitNotStarted, 0, 0, {"port 20001 (MASTER_PORT) is in use"});
-    world.Exit(1, 1);  // because rank 0 is missing
+    world.Exit(1, 1);  // rank 1 exits because rank 0 is missing
     world.Pass(3s, {0, 1});
   };
 
@@ -358,7 +358,7 @@ TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
   EXPECT_EQ(world.membership.phase(), LauncherPhase::kRunning);
 }
 
-// Without sshd the worker has no port to probe, so it counts as lost after a time of silence.
+// Without sshd the worker has no port to probe, so it counts as lost if it is silent for long.
 TEST(AgentsStartAnElasticJob, ALostWorkerWithoutSshdIsNotProbed) {
   World world{World::Options(1, true), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));

@@ -35,7 +35,7 @@ class CheckpointTrackerTest : public testing::Test {
     world.Close(worker);
     world.Take(world.membership.OnProbe(world.now, World::Uid(worker), true));
   }
-  // Rank 0, which runs on this worker, writes a checkpoint of this step and completes it.
+  // Lets rank 0, which runs on this worker, write and complete a checkpoint of this step.
   void Complete(int worker, int64_t step, int64_t bytes = 0) {
     const control::Epoch epoch = world.membership.epoch();
     world.Say(worker, CheckpointWritten{epoch, 0, step, 0, 4096, "00ff"});

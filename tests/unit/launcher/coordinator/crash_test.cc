@@ -385,7 +385,7 @@ TEST_F(CrashesOfAnotherProgram, ForLackOfMemoryAreNamed) {
   EXPECT_THAT(world->Verdict()->verdict.message, HasSubstr("64 MiB"));
 }
 
-// Ranks that exit with an error: the program may be at fault, or a restart may resolve the error.
+// Tests of ranks that exit with an error. The program may be at fault, or a restart may help.
 class EndsOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(int limit, const ExitCodeRules& rules = {}) {
@@ -495,7 +495,7 @@ TEST_F(EndsOfAnotherProgram, WithACodeThatIsIgnoredNeverCount) {
   EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
 }
 
-// Programs for which the user has limited how long all ranks may be silent.
+// Tests of programs for which the user has limited how long all ranks may be silent.
 class SilencesOfAnotherProgram : public CrashesOfAnotherProgram {
  protected:
   void RunWith(std::chrono::milliseconds stall) {

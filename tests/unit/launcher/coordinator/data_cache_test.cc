@@ -23,7 +23,7 @@ CoordinatorOptions FirstLauncher(bool elastic = true) {
   return options;
 }
 
-// Each second, worker `who` reports one more GiB, starting at 1, and `alive` send heartbeats.
+// Each second, `who` reports one more GiB, from 1 on, and the workers `alive` send heartbeats.
 void FillFor(World* world, std::chrono::seconds time, int who, const std::vector<int>& alive) {
   int64_t done = 0;
   for (auto passed = 0s; passed < time; passed += 1s) {

@@ -69,7 +69,7 @@ class ElasticWorld : public testing::Test {
   }
   void BreakUntilGivenUp(const std::vector<int>& ranks) {
     const std::vector<int> all = world->Members();
-    const int attempts = ranks.size() == all.size() ? 4 : 3;  // the first does not wait
+    const int attempts = ranks.size() == all.size() ? 4 : 3;  // the first attempt does not wait
     for (int i = 0; i < attempts; ++i) {
       Break(ranks);
       world->Accept(everyone);
@@ -417,7 +417,7 @@ TEST_F(ElasticWorld, APortThatDoesNotRefuseProvesNothing) {
   world->Dial(1, 901);
 
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
-  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // sent again: the first may be lost
+  EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);  // sent again, because the first may be lost
 }
 
 TEST_F(ElasticWorld, APortRefusedBeforeARedialIsOldNews) {
@@ -649,7 +649,7 @@ TEST_F(ElasticWorld, DoesNotGoOnWithoutTheOnlyMemberThatHasTheState) {
   world->AllAtBoundary(11);
   world->Accept({0, 1});
   ASSERT_THAT(world->Members(), ElementsAre(0, 1));
-  world->Pass(2200ms, {1});  // no step yet, so the joiner has no state
+  world->Pass(2200ms, {1});  // no step is committed, so the joiner has no state
   EXPECT_EQ(Status().pause_reason, "NoQuorum");
 
   world->Dial(0, 900);
@@ -699,9 +699,9 @@ TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
   world->Pass(5s, {0, 1});
   world->Reload(1, "a");
   world->Pass(500ms, {0, 1});
-  world->Say(1, control::RankReady{0, "a"});  // repeats the same report
+  world->Say(1, control::RankReady{0, "a"});  // the agent repeats its report
   world->loads = true;
-  world->Arrive(2);  // a later joiner does not delay the first
+  world->Arrive(2);  // a later joiner does not extend the wait of the first
   world->Pass(400ms, {0, 1, 2});
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
 
@@ -710,7 +710,7 @@ TEST_F(ElasticWorld, AJoinerWaitsForTheOthersFromWhenItHasLoaded) {
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 1);
 }
 
-// A job without minReplicas that is scaled from 2 to 4: its minimum becomes 4 immediately.
+// Tests a job without minReplicas that is scaled from 2 to 4: its minimum becomes 4 immediately.
 TEST_F(ElasticWorld, TrainsOnUntilJoinersMakeUpAMinimumThatHasRisen) {
   Run(2);
   world->Order({0, 1, 2, 3}, 4, 4);
@@ -988,7 +988,7 @@ TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// After the loss, the only rank that does not leave hangs. The new world never completes a step.
+// Tests a loss after which the only rank that stays hangs. The new world never completes a step.
 TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
   Run(3);
   world->Order({0, 1}, 2, 1);
@@ -1030,7 +1030,7 @@ TEST_F(ElasticWorld, WorkersThatAreNotWantedAreDrainedWhenTheirRanksHaveEnded) {
   world->Exit(0, 0, 15);
   world->Exit(1, 0, 15);
   world->MpirunEnds(143);
-  world->Reload(0, "again");  // its agent does not know that the job stops
+  world->Reload(0, "again");  // worker 0's agent does not know that the job stops
 
   EXPECT_EQ(world->phase(), LauncherPhase::kWaitingForAgents);
   for (const int worker : {0, 1}) {

@@ -257,7 +257,7 @@ TEST_F(TwoWorkers, ASecondAttachAfterTheSetIsWholeStillCountsBeforeTheGate) {
   world->Attach(0, 0, 0, 4);
   world->Attach(0, 1, 1, 4);
   world->Attach(1, 0, 2, 4);
-  world->Attach(1, 1, 2, 4);  // attaches the same rank of mpirun twice
+  world->Attach(1, 1, 2, 4);  // attaches rank 2 of mpirun a second time
   Settle(500ms);
 
   EXPECT_EQ(world->Verdict()->verdict.reason, "WorldMismatch");
@@ -355,7 +355,7 @@ TEST_F(TwoWorkers, AnMpirunThatHangsIsNamedAfterAMinute) {
 }
 
 TEST_F(TwoWorkers, AFaultyWorkerFailsTheFirstStartOnceAllHaveReported) {
-  for (const int min_replicas : {1, 2}) {  // with 1, the other worker would be enough
+  for (const int min_replicas : {1, 2}) {  // if 1, the other worker would be enough
     world = std::make_unique<World>();
     world->Order({0, 1}, 2, min_replicas);
     world->Dial(0);
@@ -429,7 +429,7 @@ TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
   EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
 }
 
-// If a replacement is faulty, a program's next world has only the other workers if they suffice.
+// If a replacement is faulty, the next world has the other workers, unless they are too few.
 TEST_F(TwoWorkers, AFaultyReplacementEndsAProgramThatTooFewOthersAreThereFor) {
   struct Case {
     const char* what;

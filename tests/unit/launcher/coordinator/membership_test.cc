@@ -119,7 +119,7 @@ TEST(Membership, SaysWhoIsMissing) {
 
 TEST(Membership, SaysWhyAWorkerIsMissing) {
   struct Case {
-    std::function<void(World&)> happens;  // causes the event that affects worker 1
+    std::function<void(World&)> happens;  // causes the event at worker 1
     const char* why;
   };
   const Case cases[] = {

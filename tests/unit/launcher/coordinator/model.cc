@@ -88,7 +88,7 @@ control::Order Model::OrderNow() const {
   return order;
 }
 
-// The operator sends orders only to the newest launcher, whose Pod it watches.
+// Sends orders only to the newest launcher, whose Pod the operator watches.
 void Model::SendOrders() {
   ++generation_;
   for (int launcher = kLaunchers - 1; launcher >= 0; --launcher) {
@@ -352,7 +352,7 @@ void Model::WriteCheckpoint(int worker, int slot) {
                                          0, 1, ""});
 }
 
-// With `again`, the agent of an elastic job starts a new rank, which is ready at once.
+// Ends a rank. With `again`, the agent of an elastic job starts another, which is ready at once.
 void Model::EndRank(int worker, int slot, int signal, bool again) {
   Rank& rank = At(worker, slot);
   control::RankExited exited;
@@ -373,10 +373,10 @@ void Model::EndRank(int worker, int slot, int signal, bool again) {
   if (job_.elastic) Say(worker, control::RankReady{slot, StartOf(worker, slot)});
 }
 
-// A program ends with mpirun, even if an agent is not connected: mpirun's daemons end the ranks,
-// within 4 s by SIGKILL, even if mpirun was killed. A world without a member whose connection is
-// broken starts at least 30 s (partial_after) later, which is three ticks in this model.
-// Therefore, in this model the ranks end at once.
+// Ends the ranks at once. A program ends with mpirun, even if an agent is not connected: mpirun's
+// daemons end the ranks, within 4 s by SIGKILL, even if mpirun was killed. If the connection of a
+// member is broken, the world without this member starts at least 30 s (partial_after) later, which
+// is three ticks in this model. Therefore the model needs no delay.
 void Model::EndProgram(int64_t cohort) {
   for (int worker = 0; worker < workers_; ++worker) {
     for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {

@@ -6,7 +6,7 @@
 // test chooses every event, and may copy the model to try alternatives. A direct job has one
 // launcher and no network cuts, and its ranks end only with mpirun.
 //
-// Do() describes violations of these guarantees in `broken`:
+// Do() describes these violations of the guarantees in `broken`:
 //   - two epochs that could both commit a step at the same time,
 //   - a step in a lower epoch than an earlier step,
 //   - a committed step that is lost while a rank that has it is alive and not fenced,
@@ -82,7 +82,7 @@ struct Choice {
     kTell,          // the operator tells the launchers which Pods are dead
     kGrow,          // the operator orders one more worker
     kShrink,        // the operator orders all workers except `who`
-    kReport,        // a rank whose world cannot continue reports it
+    kReport,        // a rank reports that its world cannot continue
   };
   Kind kind = Kind::kTick;
   int who = 0;
@@ -111,13 +111,13 @@ class Model {
   // Returns true if a step is committed within a time limit, or if no rank is left.
   bool Recovers();
 
-  // Returns a digest. Models with the same digest behave so similarly that the test explores one.
+  // Returns a digest. Models with the same digest behave alike, so the test explores only one.
   std::string Digest() const;
   std::string Describe() const;
 
   std::string broken;
   int faults_left = 3;
-  bool settles_late = false;  // launchers handle what they receive only at each tick
+  bool settles_late = false;  // launchers handle received messages only at ticks
   int64_t steps = 0;          // steps committed since the beginning
 
  private:

@@ -1,5 +1,5 @@
 // Tests how Coordinator handles a rank that hangs: it asks the agent to end the rank, records the
-// failure with its stack, and continues without it. Also tests when no rank may be blamed.
+// failure and stack, and continues without the rank. Also tests cases in which it blames no rank.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ struct StallWorld : World {
   int64_t step = 0;
   bool applied_here = true;       // ranks have applied a step in this world
   int64_t counts = -1;            // number of collectives that each rank has launched
-  int behind = -1;                // the worker whose device has begun one collective fewer
+  int behind = -1;                // the worker whose device is one collective behind
   std::vector<RankPhase> phases;  // by worker
   std::map<int, int> peers;       // by worker: the rank that the worker's rank waits for
   std::set<int> silent;
@@ -144,7 +144,7 @@ TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
 TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   struct Case {
     int other_agents;
-    std::chrono::milliseconds heard_for;  // worker 2 reports for this long, of 2.1 s
+    std::chrono::milliseconds heard_for;  // time in which worker 2 reports, of 2.1 s
     std::size_t judged;
   };
   for (const Case& tried :

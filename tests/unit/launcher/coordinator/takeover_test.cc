@@ -1,4 +1,4 @@
-// Tests how a new launcher, with a higher term, takes over the world of the launcher before it.
+// Tests how a new launcher, with a higher term, takes over the world of the previous launcher.
 
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 using control::LauncherPhase;
 using testing::ElementsAre;
 
-// This launcher has term 3; the world was formed by term 2.
+// The launcher under test has term 3; the launcher of term 2 formed the world.
 class Takeover : public testing::Test {
  public:
   static constexpr control::Epoch kOld{2, 7};
@@ -51,8 +51,8 @@ class Takeover : public testing::Test {
     world->Say(worker, control::RankPositions{kOld, {position}});
   }
 
-  // Makes an agent connect whose rank has ended (code 0: the rank was released). The agent sends
-  // its messages in the order in which a real agent repeats them.
+  // Connects an agent whose rank has ended (code 0: the rank was released). The agent sends its
+  // messages in the order in which a real agent repeats them.
   void ReturnEnded(int worker, int size, int code = 0) {
     control::AgentHello hello = world->MakeHello(worker);
     hello.highest_epoch = kOld;
@@ -97,7 +97,7 @@ TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
   EXPECT_EQ(world->membership.Status(world->now).world_size, 3);
 }
 
-// The ranks report the checkpoint again. Until the next checkpoint, only this report shows it.
+// The ranks report the checkpoint again. Until the next one, the launcher knows only this report.
 TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   world->Order({0, 1, 2}, 3, 1);
   Return(1, 3);
@@ -111,7 +111,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(status.checkpoint->step, 500);
   EXPECT_EQ(status.checkpoint->bytes, 4096);
 
-  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // in this term, but never granted
+  world->Say(0, control::CheckpointDone{{3, 8}, 0, 900});  // of this term, but not granted
   world->Say(0, control::CheckpointDone{{2, 6}, 1, 450});  // an older one
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }
@@ -155,7 +155,7 @@ TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
   EXPECT_EQ(world->membership.Status(world->now).last_recovery->pod, "digits-worker-2");
 }
 
-// The world had just grown: none of the workers that have connected has the training state.
+// Tests a world that had just grown: no worker that has connected has the training state.
 TEST_F(Takeover, JoinersDoNotBeginFromNothingWhileTheOldMembersAreOnlySilent) {
   for (const bool heard_again : {true, false}) {
     world = std::make_unique<World>();
@@ -259,7 +259,7 @@ TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
   }
 }
 
-// The agent had no report when it was connected, but may have one when it connects again.
+// Worker 2 has no world to report at first, but may have one when its agent connects again.
 TEST_F(Takeover, AMemberWhoseAgentHasGoneAgainIsWaitedFor) {
   world->Order({0, 1, 2}, 3, 1);
   world->Dial(2);
@@ -399,7 +399,7 @@ TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
   }
 }
 
-// Before the first launcher, no launcher can have formed a world.
+// Tests the first launcher: no earlier launcher can have formed a world.
 TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
   CoordinatorOptions options = World::Options(1, true);
   options.term = 1;
@@ -416,7 +416,7 @@ TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
   EXPECT_EQ(world->LastStart().world_size, 2);
 }
 
-// The Pod was in an earlier order, but is not in the current one.
+// Tests a Pod that was in an earlier order, but is not in the current one.
 TEST_F(Takeover, AnUnwantedPodIsWaitedForUntilItSpeaksOrTimeIsUp) {
   struct Case {
     const char* what;
@@ -569,7 +569,7 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-// The previous launcher may have added the Pod to a world that the connected agents do not know.
+// The previous launcher may have added a Pod to a world that the connected agents do not know.
 TEST_F(Takeover, APodOfTheOrderThatIsNotHeardOfIsMissing) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 2);
@@ -615,7 +615,7 @@ TEST_F(Takeover, DoesNotStartAfreshWhileSomebodyMayReportAWorld) {
   world->Ready(0);
   EXPECT_TRUE(world->All<StartMpirun>().empty());
 
-  world->Say(0, control::Heartbeat{});  // no report before the heartbeat: it has no world
+  world->Say(0, control::Heartbeat{});  // a heartbeat without a report: worker 0 has no world
 
   ASSERT_EQ(world->All<StartMpirun>().size(), 1U);
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{3, 8}));
@@ -641,7 +641,7 @@ TEST_F(Takeover, ANewerWorldThatAnOldLauncherFormedMeanwhileIsTheOneToFollow) {
   ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
   Return(0, 2, {2, 9});
   EXPECT_EQ(world->membership.epoch(), (control::Epoch{2, 9}));
-  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // not all members are known to run
+  EXPECT_EQ(world->Prepared(), (control::Epoch{3, 10}));  // some members are not known to run
 
   world->Accept({0, 1, 2});
 

@@ -212,7 +212,7 @@ struct World {
         actions.push_back(SendTo{connection, all->message});
       }
     }
-    // Handles the consequences of each event at once.
+    // Settles the membership after each event, and performs the actions that follow.
     if (Actions following = membership.Settle(now); !following.empty()) Take(std::move(following));
   }
 

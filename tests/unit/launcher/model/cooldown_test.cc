@@ -36,7 +36,7 @@ TEST(Cooldown, OneEndInTenMinutesCostsNothing) {
 TEST(Cooldown, HalvesEveryTenMinutes) {
   struct Case {
     std::chrono::minutes pause;
-    std::chrono::milliseconds delay;  // delay after a seventh end
+    std::chrono::milliseconds delay;  // delay after the seventh end
   };
   for (const Case& c : {Case{0min, 32s}, Case{9min, 32s}, Case{10min, 4s}, Case{20min, 1s},
                         Case{30min, 0s}, Case{600min, 0s}}) {

@@ -56,7 +56,7 @@ TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
 TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
   struct Case {
     const char* what;
-    Quorum quorum;  // in order: Pods, known dead, accepted, formed here, all accounted
+    Quorum quorum;  // pods, known_dead, accepted, formed_here, all_accounted
     bool enough;
   };
   const Case cases[] = {
@@ -75,8 +75,8 @@ TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
 }
 
 TEST(HasQuorum, NeverLetsTwoDisjointPartsGoOn) {
-  // Tries all numbers of Pods that are connected to the first launcher, to the second, to neither,
-  // and of dead Pods, of which one launcher, both or neither know.
+  // Tries all numbers of Pods that are connected to the first launcher, the second or neither, and
+  // all numbers of dead Pods that one launcher, both or neither know.
   for (int pods = 1; pods <= 6; ++pods) {
     for (int mine = 0; mine <= pods; ++mine) {
       for (int theirs = 0; mine + theirs <= pods; ++theirs) {

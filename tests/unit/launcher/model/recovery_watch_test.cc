@@ -12,7 +12,7 @@ TEST(RecoveryWatch, MeasuresFromTheFirstLossToTheFirstStep) {
   RecoveryWatch watch;
   watch.Lost(start + 2s, {"Silence", "w1", "n1", start, {1, 1}, 10});
   watch.Lost(start + 3s, {"RankKilled", "w2", "n2", start, {1, 1}, 10});
-  watch.Progressed(start + 4s, {1, 1}, 11);  // a step of the old world
+  watch.Progressed(start + 4s, {1, 1}, 11);  // progress in the old world
   EXPECT_FALSE(watch.last());
 
   watch.Progressed(start + 5s, {1, 3}, 12);

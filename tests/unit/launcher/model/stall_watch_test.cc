@@ -308,7 +308,7 @@ RankPosition Counts(int64_t launched, int64_t begun, RankPosition position = kRe
   return position;
 }
 
-// One device hangs, while all hosts wait for gradients.
+// Tests one device that hangs while all hosts wait for gradients.
 TEST(StallWatch, BlamesTheRankThatHasGotToFewerCollectivesThanAllOthers) {
   struct Case {
     const char* name;

@@ -23,7 +23,7 @@ struct Ranks {
     for (int rank = 0; rank < count; ++rank) members.push_back(MemberOf(rank));
     watch.Begin(members);
   }
-  // Trains with a step every 100 ms. `own_millis`: each rank's own time in a step.
+  // Trains with a step every 100 ms. `own_millis`: the time of each rank's own part of a step.
   void Train(const std::vector<int64_t>& own_millis, std::chrono::milliseconds time) {
     for (auto passed = 0ms; passed < time; passed += 100ms) {
       now += 100ms;
@@ -138,7 +138,7 @@ TEST(StragglerWatch, LetsGoOnlyWhoHasClearlyRecovered) {
 
 TEST(StragglerWatch, HasToRecoverClearlyFromTheTenthSecondOn) {
   Ranks ranks(3);
-  ranks.Train({80, 130, 80}, 10s);  // slow since its first step, so for 9.9 s
+  ranks.Train({80, 130, 80}, 10s);  // rank 1 is slow from its first step on, so for 9.9 s
   ranks.Train({80, 30, 80}, 100ms);
   EXPECT_NEAR(*ranks.watch.OwnMicros(ranks.members[1]), 110'000, 1);
   EXPECT_EQ(ranks.Slow(), Slow{1});
@@ -166,7 +166,7 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
     ranks.now += 100ms;
     for (int rank = 1; rank < count; ++rank) report(rank, 80);
     ranks.now += c.later;
-    report(0, 130);  // slow only compared with a newer median
+    report(0, 130);  // rank 0 is slow only compared with a newer median
     ranks.now += 10s;
 
     EXPECT_EQ(ranks.Slow(), c.slow) << count << " " << c.later.count();

@@ -94,7 +94,7 @@ TEST(HostFiles, WritesThemAllAndReplacesThem) {
   std::filesystem::remove_all(directory);
 }
 
-// mpirun reaches a host without sshd through its agent.
+// mpirun reaches a host without sshd through the host's agent.
 TEST(HostFiles, AHostWithoutSshHasNoPort) {
   char pattern[] = "/tmp/ringmaster-host-files-XXXXXX";
   const std::string directory = ::mkdtemp(pattern);

@@ -91,7 +91,7 @@ Made GoThere(const Layer& given, const Arithmetic& ours, at::ScalarType paramete
   return made;
 }
 
-// Returns the relative error of the whole tensor; values near the PReLU's bend may differ more.
+// Returns the relative error of the whole tensor. Single values near the PReLU's bend differ more.
 double Apart(const at::Tensor& made, const at::Tensor& expected) {
   return ((made.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
 }

@@ -317,8 +317,8 @@ TEST_F(CheckpointTest, AStoppedWriterLeavesNothing) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
-// The ranks 0 of two worlds write the same state. The first writer is granted the checkpoint, but
-// continues only after the second has completed the checkpoint.
+// Rank 0 of each of two worlds writes the same state. The first writer is granted the checkpoint,
+// but continues only after the second has completed the checkpoint.
 TEST_F(CheckpointTest, TheLaterOfTwoWritersLeavesTheFirstOnesWhole) {
   TestState state(1);
   const StateVersion version = VersionAt(1, 1, 7);

@@ -279,7 +279,7 @@ TEST_F(StateKeeperTest, OneRankOfAWorkerMakesSnapshotsAndAllGoOnFromThem) {
   EXPECT_EQ(next.held().version.step, 3);
 }
 
-// A worker's first rank may leave a world, perhaps during a snapshot, and return later.
+// Tests snapshots by two ranks: the first may leave a world, even during a snapshot, and return.
 TEST_F(StateKeeperTest, RanksThatMakeSnapshotsInTurnLeaveTheNewestTwo) {
   Process first("", snapshots_);
   Process second("", snapshots_);

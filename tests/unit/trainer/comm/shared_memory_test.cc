@@ -91,7 +91,7 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
   }
 }
 
-// A rank leaves after its part of an operation. The other rank can complete that operation.
+// Tests a rank that leaves after its part of an operation: the other rank can complete it.
 TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNobody) {
   std::latch left(1);
   RunRanks(2, [&](const World& world) {

@@ -31,7 +31,7 @@ void RunOnOneMachine(
   });
 }
 
-// Returns the sums on each rank, of random numbers that are the same in each call.
+// Returns, for each rank, the sums of random numbers that are the same in each call.
 std::vector<std::vector<float>> Reduced(int size, std::size_t count, HostTransport transport) {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(size));
   RunOnOneMachine(

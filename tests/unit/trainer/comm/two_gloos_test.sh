@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tests that our Gloo and the one inside LibTorch do not share symbols: two_gloos_test.sh PROGRAM
 #
-# libtorch_cpu.so exports a Gloo of another version. If both Gloos had a symbol in common, the loader would bind both to the first
-# definition, and one version's code would use the other's objects. So the program must not export Gloo's symbols, and the loader must
-# bind each of Gloo's functions within one library, or between LibTorch's libraries.
+# libtorch_cpu.so exports a Gloo of another version. If both Gloos had a symbol in common, the loader would bind both
+# to the first definition, and one version's code would use the other's objects. Therefore, the program must not
+# export Gloo's symbols, and the loader must bind each of Gloo's functions within one library, or between LibTorch's
+# libraries.
 set -euo pipefail
 program=$1
 work=$(mktemp -d)

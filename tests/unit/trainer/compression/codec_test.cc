@@ -30,7 +30,7 @@ double Defined(uint32_t code, int mantissa_bits, int bias) {
   return (code & 0x80U) != 0 ? -size : size;
 }
 
-// Returns the code of the format's finite number nearest to `value`; of two equally near, the even.
+// Returns the code of the finite number nearest to `value`; if two are equally near, the even one.
 template <typename Format>
 uint8_t Nearest(double value, uint32_t largest) {
   uint32_t best = 0;

@@ -151,8 +151,8 @@ TEST_P(CompressedReducerTest, WhatIsNoNumberReachesAllRanks) {
   });
 }
 
-// After a change of ranks, a rank adds to its next gradients the residual of the piece that it has
-// reduced until then.
+// After a change of ranks, a rank still has the residual of the piece that it reduced before, and
+// adds this residual to its next gradients.
 TEST_P(CompressedReducerTest, NothingIsLostWhereRanksReduceOtherPieces) {
   constexpr std::size_t kCount = 600;
   constexpr int kRanks = 2;

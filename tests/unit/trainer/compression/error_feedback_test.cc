@@ -31,7 +31,7 @@ class ErrorFeedbackTest : public ::testing::Test {
     feedback_.Applied();
   }
 
-  // Expects the residuals at the start of the next step. `moved`: the part from an earlier world.
+  // Expects the residuals at the start of the next step. `moved`: residuals of an earlier world.
   void ExpectOwed(float own, float piece, int rank = 1, int size = 2, float moved = 0) {
     feedback_.Begin(Version(99, 99), rank, size);
     if (moved == 0) {
@@ -74,7 +74,7 @@ TEST_F(ErrorFeedbackTest, AStepThatDidNotHappenChangesNothing) {
 TEST_F(ErrorFeedbackTest, AStepThatOnlyOthersSawAppliedCounts) {
   Apply(Version(1, 1), 0.5F);
   Attempt(Version(1, 2), 0.125F);
-  Attempt(Version(2, 2), 7);  // a world that broke in between
+  Attempt(Version(2, 2), 7);  // a step of a world that broke in between
 
   EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2)}, true), ResidualFate::kTakenOver);
 

@@ -29,7 +29,7 @@ struct Barrier {
 
 struct Warp {
   Barrier barrier;
-  // Used alternately: a slow thread may still read one while another thread fills the other.
+  // Used alternately: a slow thread may still read one array while another thread fills the other.
   std::array<std::array<uint64_t, kLanes>, 2> values{};
 };
 
@@ -56,8 +56,8 @@ class Multiprocessor {
     for (const unsigned block : order) {
       blockIdx = dim3(block % blocks.x, block / blocks.x % blocks.y, block / blocks.x / blocks.y);
       upwards_ = !upwards_;
-      Await(whole_block_, threads_ + 1);  // the start of the block
-      Await(whole_block_, threads_ + 1);  // the end of the block
+      Await(whole_block_, threads_ + 1);  // waits for the start of the block
+      Await(whole_block_, threads_ + 1);  // waits for the end of the block
     }
   }
 
@@ -120,7 +120,7 @@ class Multiprocessor {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::mt19937 random_{1};
 
-  Barrier whole_block_;  // also awaited by the launching thread
+  Barrier whole_block_;  // the launching thread also waits at this barrier
   Barrier threads_of_block_;
   std::vector<Warp> warps_;
   std::atomic<bool> upwards_ = false;

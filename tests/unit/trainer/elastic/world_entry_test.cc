@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A membership source of `count` successive worlds. Records the reports about them.
+// A membership source of `count` successive worlds. Records the reports about these worlds.
 class Worlds final : public MembershipSource {
  public:
   explicit Worlds(int count) : count_(count) {}
@@ -64,7 +64,7 @@ class Worlds final : public MembershipSource {
   OverCallback over_;
 };
 
-// A sharded state. Each Sync() reports the last loss of `lost` and removes it; empty: no loss.
+// A sharded state. Each Sync() takes the last loss from `lost` and reports it, if there is any.
 class Shards final : public ShardedState {
  public:
   Result<ShardedOutcome> Sync(const ShardedWorld& world) override {
@@ -89,7 +89,7 @@ class Shards final : public ShardedState {
   std::vector<std::string> lost;
   bool reads = false;
   std::vector<Result<void>> read;
-  std::vector<bool> handed_over;  // whether this rank was leaving
+  std::vector<bool> handed_over;  // for each call: whether this rank was leaving
   Result<void> hand_over;
 };
 
@@ -101,7 +101,7 @@ class NoAudit final : public StepAudit {
   void Applied(const World&, int64_t, Share, uint64_t, std::optional<uint64_t>) override {}
 };
 
-// Makes communicators. In the worlds up to `broken` they fail, as if a rank was lost.
+// Makes communicators. Those of the worlds up to `broken` fail, as if a rank was lost.
 CommunicatorFactory FakeCommunicators(int broken) {
   return [broken](const World& world, Deadline) -> Result<std::unique_ptr<Communicator>> {
     world.waits_for(3);

@@ -172,7 +172,7 @@ TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
   std::vector<int> ready;
 
   buckets.Arm([&](int index) { ready.push_back(index); });
-  model.parameters[0].sum().backward();  // only the last bucket, which waits for the first
+  model.parameters[0].sum().backward();  // fills only the last bucket, which waits for the first
   EXPECT_TRUE(ready.empty());
   buckets.Flush();
 

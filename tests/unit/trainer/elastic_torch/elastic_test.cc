@@ -328,7 +328,7 @@ TEST_P(ElasticOnTest, ARankThatDidNotSeeTheLastStepTakesItOver) {
   ExpectFinished({"a", "b"});
 }
 
-// On GPUs, when a rank gives up, its kernels and those of the other ranks still run to their end.
+// On GPUs, when a rank aborts, its kernels and the kernels of the other ranks still run to the end.
 TEST_P(ElasticOnTest, WhatARankThatGaveUpSentIsNeverApplied) {
   Start("a", {.fail_reduction_of = 10, .sees_rubbish = true, .confirms = true});
   Start("b", {.fail_reduction_of = 10, .confirms = true});

@@ -1,5 +1,5 @@
-// Tests a rank whose share grows because others are lost. It computes the share in micro-batches of
-// the old size, which must lead to the same parameters and use no more memory.
+// Tests a rank whose share grows because others are lost. The rank computes its share in
+// micro-batches of the old size. Expects the same parameters and not more memory.
 
 #include <algorithm>
 #include <iterator>

@@ -138,7 +138,7 @@ TEST(Session, AStepWhoseComputingLosesAPeerDoesNotHappen) {
 
     EXPECT_TRUE(rank.session.step_broken());
     const auto reduced = rank.session.Reduce();
-    ASSERT_TRUE(reduced.failed());  // this world never changes
+    ASSERT_TRUE(reduced.failed());  // a next world never forms
     EXPECT_EQ(rank.session.end(), SessionEnd::kPeerLost);
     EXPECT_EQ(rank.session.applied_steps(), 0);
   });

@@ -32,7 +32,7 @@ TEST(GpuChoice, OneGpuForEachRankOfTheHost) {
   EXPECT_EQ(of(2).ok(), false);
 }
 
-// The agent has chosen the rank's GPU, and no other GPU is visible to the rank.
+// Tests a rank whose GPU the agent has chosen: no other GPU is visible to the rank.
 TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
   GpuFacts facts = TwoH200();
   facts.gpus.pop_back();

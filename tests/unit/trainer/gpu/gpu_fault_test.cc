@@ -8,7 +8,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// Error numbers and names as in driver_types.h.
+// The numbers and names of errors are those of driver_types.h.
 const GpuFault kNoDevice{100, "cudaErrorNoDevice", "no CUDA-capable device is detected"};
 const GpuFault kEcc{214, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"};
 const GpuFault kLaunch{719, "cudaErrorLaunchFailure", "unspecified launch failure"};

@@ -36,7 +36,7 @@ constexpr Shape kShapes[]{{1, 1, 1}, {3, 5, 9}, {129, 130, 20}, {40, 257, 8}, {2
 
 class ProductKernel : public testing::TestWithParam<Shape> {
  protected:
-  // `transposed`: the left matrix is stored by columns.
+  // Expects the correct product. `transposed`: the left matrix is stored by columns.
   void Expect(bool transposed, int parts) {
     const auto [rows, columns, inner] = GetParam();
     const std::vector<float> left = Waves(static_cast<std::size_t>(rows * inner), 1);
@@ -198,7 +198,7 @@ TEST(CentreRowsKernel, UnitsAndDescentAreThoseOfTheHostToRounding) {
 TEST(MarginSoftmaxKernel, LogitsSumsAndCoefficientsAreThoseOfTheDefinition) {
   constexpr int64_t kRowCount = 600;  // three strips
   constexpr int64_t kSamples = 133;   // two blocks
-  const FewBlocksDown few(2);         // real heads have more strips than a grid has blocks down
+  const FewBlocksDown few(2);         // as in real heads: fewer blocks down the grid than strips
   const Margin margin{.scale = 16};
   std::vector<float> values = Waves(kRowCount * kSamples, 6);
   values[7] = 1.0000002F;  // slightly above 1, as rounding can make it

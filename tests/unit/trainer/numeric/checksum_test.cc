@@ -10,7 +10,7 @@ namespace ringmaster::trainer {
 namespace {
 
 TEST(Checksum, EveryBitOfEveryValueCounts) {
-  std::vector<float> values(37);  // enough for full rounds of all lanes and a remainder
+  std::vector<float> values(37);  // enough values for full rounds of all lanes and a remainder
   std::iota(values.begin(), values.end(), 1.0F);
   std::set<uint64_t> seen = {Checksum(values)};
 

@@ -88,7 +88,7 @@ TEST(BatchNorm, GivesItsStatisticsForTheOptimizerToMove) {
 
   const at::Tensor y = normal(x, true);
 
-  // The statistics of three samples of a batch of six.
+  // Expects the statistics of three samples of a batch of six.
   EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F, 10.0F})));
   EXPECT_TRUE(at::allclose(normal.variance.grad(), at::tensor({2.0F, 50.0F}), 1e-3));
   EXPECT_NEAR(y.select(1, 0).sum().item<float>(), 0, 1e-5);
@@ -113,14 +113,14 @@ TEST(BatchNorm, AddsUpTheStatisticsOfMicroBatches) {
                              .to(type);
 
     {
-      const c10::AutoGradMode ahead(false);  // this checks only the output
+      const c10::AutoGradMode ahead(false);  // this pass computes only the output
       EXPECT_EQ(normal(x, true).sizes(), x.sizes());
     }
     EXPECT_EQ(normal.mean.grad().abs().sum().item<float>(), 0);
     normal(x.narrow(0, 0, 3), true).to(at::kFloat).sum().backward();
     normal(x.narrow(0, 3, 2), true).to(at::kFloat).sum().backward();
 
-    // The statistics of three samples and of two, of a batch of six.
+    // Expects the statistics of three samples plus those of two, of a batch of six.
     EXPECT_TRUE(at::allclose(normal.mean.grad(), at::tensor({1.5F + 8.0F / 3, 10.0F + 1}), 1e-3));
     EXPECT_TRUE(
         at::allclose(normal.variance.grad(), at::tensor({2 + 2.0F / 3, 50.0F + 2.0F / 3}), 1e-2))

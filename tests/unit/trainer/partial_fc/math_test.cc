@@ -129,7 +129,7 @@ TEST(Softmax, PartsOfTheClassesGiveTheSumsOfTheWhole) {
   }
 }
 
-// A sequential sum of floats has an error of 2e-3, and losses would depend on the number of ranks.
+// The error of a sequential sum of floats is 2e-3, so losses would depend on the number of ranks.
 TEST(Softmax, TheSumOverAMillionClassesIsThatOfTheExactOnes) {
   constexpr std::size_t kSamples = 3;
   constexpr std::size_t kClasses = 1'000'000;

@@ -36,7 +36,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kShardedLast = 24;  // steps of a run
-constexpr int64_t kLongRun = 300;     // enough for some checkpoints even on a slow disk
+constexpr int64_t kLongRun = 300;     // enough steps for some checkpoints even on a slow disk
 constexpr int64_t kRows = 29;
 constexpr int kReplicaEvery = 3;
 
@@ -143,7 +143,7 @@ class ShardedRun {
     return ranks_.emplace_back(launcher_, name, logs_, steps_, std::move(script));
   }
 
-  // Waits until the survivors end, assembles the table from their shares, and returns the audit.
+  // Waits until the survivors end, assembles the table from their shares, and audits the logs.
   audit::Report Finish(const FakeLauncher::Names& survivors) {
     table_.assign(static_cast<std::size_t>(classes_) * kRowFloats, std::nanf(""));
     std::size_t floats = 0;
@@ -362,15 +362,15 @@ TEST(ShardedElastic, AWorldThatBreaksWhileRowsMoveLosesNothing) {
 }
 
 TEST(ShardedElastic, AWorldThatSomeHaveEnteredAndOthersNotLosesNothing) {
-  // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps.
-  // The last of six in the second world follows the moves of rows; others have entered by then.
+  // b makes 13 all-gathers in the first world: three at its start, and one in each of ten steps. In
+  // the second world, the sixth and last follows the moves of rows; others have entered by then.
   const Entered entered = BreakTheNextWorld({.fail_all_gather = 19});
 
   EXPECT_EQ(entered.a, (std::vector<int64_t>{1, 2, 3}));
   EXPECT_EQ(entered.b, (std::vector<int64_t>{1, 3}));
 }
 
-// c gives up in an all-gather, whose number varies; as on GPUs, a and b get garbage and discard it.
+// c aborts in an all-gather, whose number varies; as on GPUs, a and b get garbage and discard it.
 class ShardedElasticOnGpus : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
@@ -390,7 +390,7 @@ TEST_P(ShardedElasticOnGpus, RubbishOfARankThatGivesUpLosesNothing) {
 INSTANTIATE_TEST_SUITE_P(Gatherings, ShardedElasticOnGpus,
                          ::testing::Range(int64_t{1}, int64_t{8}));
 
-// c gives up during an exchange of copies, so that a and b get garbage. c dies soon afterwards.
+// c aborts an exchange of copies, so that a and b get garbage. c dies soon afterwards.
 TEST(ShardedElastic, CopiesOfAStepThatDidNotHappenAreNotKept) {
   ShardedRun run;
   run.Start("a", {.fail_all_to_all = 10, .sees_rubbish = true, .confirms = true});

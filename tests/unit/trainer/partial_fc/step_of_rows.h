@@ -43,7 +43,7 @@ struct MadeByAStep {
   uint64_t checksum = 0;
 };
 
-// Runs the step on rows that begin with the host's values. `step` belongs to `device`.
+// Runs the step on rows that have the host's initial values. `step` belongs to `device`.
 inline MadeByAStep RunStep(const HeadOptions& options, HeadDevice& device, ShardStep& step,
                            ClassRange range) {
   const StepInputs inputs = InputsOfTheStep();

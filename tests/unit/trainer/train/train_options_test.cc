@@ -33,7 +33,7 @@ TEST(Shaping, EveryFlagIsClassedOnceAsShapingTrainingOrNot) {
       << "a new flag of ringmaster-train belongs into one of the lists in shaping.cc";
 }
 
-// Returns the description, in checkpoints, of a training with this flag and some others.
+// Returns how checkpoints describe a run with this flag and some others.
 std::string ShapedWith(const std::string& flag) {
   const bool digits = flag.starts_with("--max-shift") || flag == "--workload=mnist" ||
                       flag == "--data=generated" || flag == "--precision=bf16";

@@ -85,7 +85,7 @@ TEST(Mnist, StartsFromTheSeedAlone) {
   EXPECT_FALSE(at::equal(Make()->parameters()[4], Make(0.5, kMnistSeed + 1)->parameters()[4]));
 }
 
-// Includes dropout, which depends only on the sample and not on the rank that computes it.
+// Dropout is included: it depends only on the sample and not on the rank that computes it.
 TEST(Mnist, SharesAddUpToTheGlobalBatch) {
   const auto workload = Make();
 
@@ -106,7 +106,7 @@ TEST(Mnist, MicroBatchesAddUpToTheShare) {
       parameter.mutable_grad() = at::zeros_like(parameter);
     workload->Load(3, MicroBatches(Share{4, kMnistBatch}, micro_batch));
     double loss = 0;
-    for (int repeat = 0; repeat < 2; ++repeat) {  // as if gradients were not finite at first
+    for (int repeat = 0; repeat < 2; ++repeat) {  // as if the first gradients were not finite
       loss = LossOf(*workload);
       LoneCollectives alone;
       EXPECT_TRUE(workload->Backward(alone).ok());

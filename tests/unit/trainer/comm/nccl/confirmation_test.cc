@@ -46,7 +46,7 @@ struct Posted {
 
 // One operation on a stream.
 struct OnStream {
-  std::function<void()> at_once{};  // runs without a step of the test once it is first in line
+  std::function<void()> at_once{};  // runs as soon as it is first in line, without a test step
   // A contribution if `part` is not 0, else a reduction.
   uint64_t* to = nullptr;
   uint64_t part = 0;
@@ -125,7 +125,7 @@ class Devices {
     return ranks_[rank]->stream_.empty();
   }
   // Returns whether each stream has all operations of the reduction and its confirmation: a
-  // contribution, and for both reductions the reduction, the copy of its sums and an event.
+  // contribution, two reductions, and for each reduction a copy of its sums and an event.
   bool Launched() {
     const std::lock_guard lock(mutex_);
     return std::ranges::all_of(ranks_,

@@ -36,7 +36,7 @@ inline constexpr std::chrono::seconds kSoon{20};
 // Thread-safe.
 class FakeNccl {
  public:
-  // Settings of the test.
+  // Settings that tests change.
   std::atomic<int> version = 23007;
   std::atomic<bool> hold_init = false;
   std::atomic<bool> hold_making = false;    // shrinking and growing do not complete
@@ -47,7 +47,7 @@ class FakeNccl {
   std::atomic<bool> device_broken = false;      // CUDA keeps an error, which all calls return
   std::atomic<bool> revoke_frees = true;        // a revoke ends pending operations, as NCCL does
   std::atomic<bool> peer_gave_up = false;       // operations succeed with garbage
-  std::atomic<bool> peer_gave_nothing = false;  // sums lack the part of one rank
+  std::atomic<bool> peer_gave_nothing = false;  // sums lack the values of one rank
   std::atomic<NcclResult> init_result = NcclResult::kSuccess;
   std::atomic<NcclResult> async_error = NcclResult::kSuccess;
   std::atomic<NcclResult> launch_result = NcclResult::kSuccess;
@@ -58,7 +58,7 @@ class FakeNccl {
   std::atomic<NcclResult> memory_result = NcclResult::kSuccess;
   std::atomic<NcclResult> register_result = NcclResult::kSuccess;
   std::function<void()> on_abort;      // called before an abort returns
-  std::atomic<int> looks_at_init = 0;  // polls of an init that is held
+  std::atomic<int> looks_at_init = 0;  // number of polls of an init that is held
 
   // Returns only the functions that exist in `version`.
   NcclApi Api();

@@ -14,7 +14,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-// This error is reported before NCCL is loaded.
+// The setting is rejected before NCCL is loaded.
 TEST(LoadNccl, RefusesCallsThatBlock) {
   ASSERT_EQ(::setenv("NCCL_COMM_BLOCKING", "1", 1), 0);
   const Result<NcclApi> loaded = LoadNccl();

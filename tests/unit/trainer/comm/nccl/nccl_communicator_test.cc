@@ -115,7 +115,7 @@ TEST_F(NcclCommunicatorTest, RunsAnyCallsOfNcclsAfterTheComputing) {
   EXPECT_THAT(rank.device->calls(), ElementsAre("record computing", "follow", "record own"));
 }
 
-// All operations fail with CUDA's error, and none waits for the broken device.
+// Tests that all operations fail with CUDA's error, and that none waits for the broken device.
 TEST_F(NcclCommunicatorTest, ADeviceThatBreaksEndsAllThatIsUnderWayInCudasWords) {
   const auto communicator = Connect();
   const WorkHandle work = UnderWay(rank, *communicator, values);
@@ -178,7 +178,7 @@ TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
   EXPECT_EQ(peer, -1);
 }
 
-// The thread may read the plan after the abort, when the next world reports the rank's progress.
+// After the abort, the thread may read the plan while the next world reports its progress.
 TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   FakeRank other;
   World world;
@@ -200,7 +200,7 @@ TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
   EXPECT_EQ(stage, ConnectStage::kMeet);
 }
 
-// These counts distinguish a device that hangs from the devices that wait for it.
+// The counts distinguish a device that hangs from the devices that wait for that device.
 TEST_F(NcclCommunicatorTest, CountsTheCollectivesThatItsHostAndItsDeviceHaveGotTo) {
   std::mutex mutex;
   control::CollectiveCounts said;

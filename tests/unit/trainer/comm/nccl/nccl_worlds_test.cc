@@ -52,7 +52,7 @@ class NcclWorldsTest : public ::testing::Test {
 
   int64_t epoch = 0;
   std::array<FakeRank, 3> ranks;
-  AbandonedConnects abandoned_connects;  // destroyed before the objects that its threads use
+  AbandonedConnects abandoned_connects;  // destroyed first: its threads use the objects above
 };
 
 TEST_F(NcclWorldsTest, ConfirmationsNeedEveryRanksPart) {
