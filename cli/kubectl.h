@@ -27,7 +27,7 @@ inline constexpr char kNoKubectl[] = "NoKubectl";
 
 class Kubectl {
  public:
-  // `flags` are passed to kubectl in every call, such as --namespace=team-a. `program` is a path,
+  // `flags`, such as --namespace=team-a, are passed to kubectl in every call. `program` is a path,
   // or a name that is looked up in PATH.
   explicit Kubectl(Arguments flags, std::string program = "kubectl");
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Draws at random which faults are injected into which worker, in which order. The schedule is a
-// pure function of the seed, so that a failed run can be repeated. Used by main.cc and a test.
+// Draws at random the faults to inject, their order and their workers. The schedule is a pure
+// function of the seed, so that a failed run can be repeated. Used by main.cc and a test.
 
 #include <cstdint>
 #include <string>

@@ -148,7 +148,7 @@ struct LauncherStatus {
   std::optional<Beginning> beginning;
   std::vector<ProtectionFault> unprotected;  // at most kMostFaults (checkpoint_tracker.h)
   std::vector<RankExit> failures;  // failures that did not end the job; at most the last 16
-  std::string message;  // a sentence that says what the launcher waits for; empty: nothing
+  std::string message;  // what the launcher waits for, and consecutive crashes; empty: neither
   std::vector<Straggler> stragglers;  // slowest first, at most kMaxStragglers
   // How many times in a row, under this launcher, ranks were killed or ended while loading, without
   // a new committed step.

@@ -113,7 +113,7 @@ struct RankPosition {
   RankPhase phase = RankPhase::kWait;
   int peer = -1;                // the rank for which this rank waits, if known
   int64_t still_millis = 0;     // time since it reached this position
-  int64_t step_micros = 0;      // duration of its newest step, from begin to update; 0: none yet
+  int64_t step_micros = 0;      // duration of its latest step, from start to update; 0: none yet
   int64_t own_micros = 0;       // step_micros without the time spent waiting for other ranks
   int64_t applied_millis = -1;  // time since it applied its newest step in this world; -1: none
   CollectiveCounts collectives{};

@@ -68,7 +68,7 @@ inline constexpr char kEnvRestartLimit[] = "RINGMASTER_RESTART_LIMIT";
 inline constexpr char kEnvRestartWindowSeconds[] = "RINGMASTER_RESTART_WINDOW_SECONDS";
 // How many times in a row ranks may be killed without a committed step.
 inline constexpr char kEnvCrashLimit[] = "RINGMASTER_CRASH_LIMIT";
-// Comma-separated exit codes of ranks that fail the job at once, or that are not counted.
+// Comma-separated exit codes: a rank's exit with one fails the job at once, or is not counted.
 inline constexpr char kEnvFailOnExitCodes[] = "RINGMASTER_FAIL_ON_EXIT_CODES";
 inline constexpr char kEnvIgnoreExitCodes[] = "RINGMASTER_IGNORE_EXIT_CODES";
 // From spec.faultTolerance, if set: the time after which a silent worker counts as lost, and the

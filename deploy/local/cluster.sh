@@ -12,7 +12,7 @@
 #   cluster.sh load ARCHIVE...      put OCI archives on every node (name them localhost/NAME:TAG, imagePullPolicy Never)
 #   cluster.sh registry HOST:PORT   let the nodes pull from that registry without TLS
 #   cluster.sh address              print this machine's address, as the nodes reach it
-#   cluster.sh user NAME NAMESPACE  print the kubeconfig of a user who may edit only that namespace
+#   cluster.sh user NAME NAMESPACE  print the path of the kubeconfig of a user who may edit only that namespace
 #   cluster.sh gpus NODE COUNT      let a node advertise nvidia.com/gpu (for scheduling; there is no device)
 #   cluster.sh fake N               simulate N nodes with 64 CPUs and 8 GPUs each, tainted kwok=fake:NoSchedule
 #   cluster.sh cut NODE | heal NODE drop every packet of a node (a silent host) | let packets pass again

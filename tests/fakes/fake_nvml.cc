@@ -1,6 +1,6 @@
 // A fake NVML library, which tests load instead of libnvidia-ml.so.1. It reports the GPUs listed in
 // the file that FAKE_NVML names. It reads the file at every call, so that a test can break a GPU by
-// rewriting the file. Each line is a GPU, in the order of the PCI bus, or an event:
+// rewriting the file. GPUs are in the order of the PCI bus. Each line is one of these:
 //
 //   gpu UUID              a working GPU
 //   lost UUID             a GPU that fell off the bus after NVML had found it

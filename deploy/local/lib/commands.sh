@@ -101,7 +101,7 @@ command_address() {
   host_address
 }
 
-# Prints the kubeconfig of a user who has the built-in ClusterRole `edit` in the namespace.
+# Prints the path of the kubeconfig of a user who has the built-in ClusterRole `edit` in the namespace.
 command_user() { # name namespace
   lock_cluster
   need_up

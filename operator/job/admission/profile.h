@@ -91,8 +91,8 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
 // Returns true if the condition Accepted is for the current spec. Always true for presets.
 bool IsJudged(const Profile& profile);
 
-// Returns why no run can start with the profile: its status for this spec shows that the API server
-// rejects its Pods. Empty if runs can start. The profile's rules still apply to existing runs.
+// Returns why no run can start with the profile, if its status says that the API server rejects
+// Pods made with its spec. Empty if runs can start. The profile's rules still apply to existing runs.
 std::string WhyNoRunBegins(const Profile& profile);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);

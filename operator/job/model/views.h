@@ -25,7 +25,7 @@ struct ContainerView {
   bool terminated = false;
   int exit_code = 0;
   int signal = 0;
-  std::string ended_reason;   // the reason of its end, for example OOMKilled or StartError
+  std::string ended_reason;   // why it ended, for example OOMKilled or StartError
   std::string ended_message;  // its termination message
   std::string finished_at;    // RFC 3339
   std::string memory_limit;   // the limit in its spec; set only if it ran out of memory

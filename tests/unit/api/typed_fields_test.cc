@@ -127,7 +127,7 @@ TEST(TypedFields, SurviveTemplatesOfAnyShape) {
         DecodeWorker(R"({"gpus": 8, "template": )" + std::string(pod_template) + "}");
     EXPECT_EQ(spec.problems.size(), 1U) << pod_template;
   }
-  // Such templates must be decoded, because the policies reject them later.
+  // The following containers must be decoded as they are, because the policies reject them later.
   for (const char* containers : {R"([7])", R"([{"name": "log"}])", R"([{"name": 7}])"}) {
     const TrainingJobSpec spec = DecodeWorker(
         R"({"gpus": 8, "template": {"spec": {"containers": )" + std::string(containers) + "}}}");

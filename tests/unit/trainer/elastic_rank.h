@@ -154,7 +154,7 @@ class ExactWorkload final : public Workload {
   Share share_;
 };
 
-// How many operations of each kind succeed before one fails; 0: all succeed.
+// For each kind, the number, counted from 1, of the operation that fails; 0: none.
 struct Blindness {
   int64_t reductions = 0;
   int64_t all_to_alls = 0;

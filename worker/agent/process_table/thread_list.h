@@ -1,6 +1,6 @@
 #pragma once
 
-// Reads the kernel's information about a process and its threads (/proc/<pid>), in any state. The
+// Reads what /proc/<pid> says about a process and its threads, whatever the process's state. The
 // parsers accept any input.
 
 #include <cstddef>

@@ -194,7 +194,7 @@ class Job {
   void Fail(Time now, const Failure& failure);
   void End(Time now, const control::Verdict& verdict, int exit_code);
 
-  // Builds status texts (job_status.cc).
+  // Build parts of the status: reports and texts (job_status.cc).
   control::WorkerReport ReportOf(const std::string& pod_uid,
                                  const std::vector<std::string>& builds) const;
   std::string WaitingForAgentsText(Time now) const;

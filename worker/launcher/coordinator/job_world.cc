@@ -126,7 +126,7 @@ std::string Job::FaultsText(const std::vector<const Worker*>& faulty) const {
 std::vector<std::string> Job::ProgramsToMatch() const {
   std::vector<std::string> programs;
   if (!agents_start_) programs.emplace_back("openmpi");
-  if (options_.elastic) programs.emplace_back("ringmaster");  // elastic ranks contain Ringmaster
+  if (options_.elastic) programs.emplace_back("ringmaster");  // its code runs in elastic ranks
   return programs;
 }
 

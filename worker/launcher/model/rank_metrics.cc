@@ -54,7 +54,7 @@ std::string MetricsText(const JobTimes& times) {
           value(rank));
     }
   };
-  of_job("ringmaster_epoch", "Number of the current world under this launcher",
+  of_job("ringmaster_epoch", "Epoch number of the current world, within its launcher's term",
          static_cast<double>(times.epoch));
   of_job("ringmaster_world_size", "Number of ranks in the current world",
          static_cast<double>(times.ranks.size()));

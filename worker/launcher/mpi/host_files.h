@@ -24,8 +24,8 @@ std::string HostfileText(const std::vector<Host>& hosts);
 // Returns a script that prints lines "ADDRESS:N", for horovodrun's --host-discovery-script.
 std::string DiscoverHostsText(const std::vector<Host>& hosts);
 
-// Pins the host key to the address and port of each host. `host_public_key` is the content of
-// ssh-host-key.pub.
+// Returns known_hosts lines that pin the host key to the address and port of each host.
+// `host_public_key` is the content of ssh-host-key.pub.
 std::string KnownHostsText(const std::vector<Host>& hosts, const std::string& host_public_key);
 
 // Returns a Host block for each worker, with its port, its address if that differs from the name,

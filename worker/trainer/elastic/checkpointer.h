@@ -67,8 +67,8 @@ class Checkpointer {
   // Called when training ends with this state. Writes this rank's part of it, within a time limit.
   virtual void FinishPart(const World& world, const LocalState& local,
                           const GivenUp& given_up = {}) = 0;
-  // Called when training ends with this state, which every rank has. Waits until its checkpoint is
-  // complete, within a time limit.
+  // Called when training ends with this state, which every rank has. Completes the checkpoint
+  // of this state, within a time limit.
   virtual void Finished(const World& world, const LocalState& local,
                         const GivenUp& given_up = {}) = 0;
 };

@@ -63,7 +63,7 @@ class CentreTable final : public ShardedState {
   void Confirmed();
   // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
-  // Sends a piece of the shard, as before this step, to the replica peer, and receives one from the
+  // Sends the replica peer a piece of the shard as it was before this step, and receives one from the
   // source rank. Keeps the received piece once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 

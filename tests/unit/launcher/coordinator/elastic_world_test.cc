@@ -100,7 +100,7 @@ TEST_F(ElasticWorld, NamesTheProcessesThatHadLoaded) {
   world->Reload(1, "b");
   EXPECT_EQ(world->phase(), LauncherPhase::kStarting);
   EXPECT_THAT(Status().message, HasSubstr("load"));
-  world->Pass(120s, {0, 1});  // loading data may take long
+  world->Pass(120s, {0, 1});  // loading data may take a long time
   EXPECT_FALSE(world->Decided());
 
   world->Reload(0, "a");

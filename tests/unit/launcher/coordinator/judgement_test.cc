@@ -429,7 +429,7 @@ TEST_F(TwoWorkers, AFaultyReplacementDoesNotEndARunningJob) {
   EXPECT_EQ(world->membership.Status(world->now).workers[2].faults.size(), 1U);
 }
 
-// If a replacement is faulty, the next world has the other workers, unless they are too few.
+// A faulty replacement ends the job only if too few other workers remain or can still come.
 TEST_F(TwoWorkers, AFaultyReplacementEndsAProgramThatTooFewOthersAreThereFor) {
   struct Case {
     const char* what;

@@ -17,8 +17,8 @@ TEST(RankMetrics, EachHasItsHelpItsTypeAndNumbersAsTheyAre) {
 
   const std::string text = MetricsText(times);
 
-  EXPECT_THAT(text, HasSubstr("# HELP ringmaster_epoch Number of the current world under this "
-                              "launcher\n# TYPE ringmaster_epoch gauge\n"
+  EXPECT_THAT(text, HasSubstr("# HELP ringmaster_epoch Epoch number of the current world, "
+                              "within its launcher's term\n# TYPE ringmaster_epoch gauge\n"
                               "ringmaster_epoch{job=\"team/digits\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("rank=\"0\"} 12345678\nringmaster_rank_step{"));
 }

@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #include <sanitizer/tsan_interface.h>
 
-// Null if the program does not have that sanitizer.
+// Each function is null in programs built without its sanitizer.
 #pragma weak __sanitizer_start_switch_fiber
 #pragma weak __sanitizer_finish_switch_fiber
 #pragma weak __tsan_get_current_fiber
