@@ -92,7 +92,7 @@ api::Condition JudgeProfile(const Profile& profile, const std::vector<ProfilePtr
 bool IsJudged(const Profile& profile);
 
 // Returns why no run can start with the profile, if its status says that the API server rejects
-// Pods made with its spec. Empty if runs can start. The profile's rules still apply to existing runs.
+// Pods with its spec; otherwise empty. The profile's rules still apply to existing runs.
 std::string WhyNoRunBegins(const Profile& profile);
 
 JobRules RulesOf(const Choice& choice, const std::string& ns);

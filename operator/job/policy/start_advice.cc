@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
-#include <utility>
 
 #include "operator/job/policy/image_policy.h"
 
@@ -41,14 +40,21 @@ std::string CreateOrCorrect(std::string_view kind, const std::string& ns, const 
          " in the job, delete the job and apply it again";
 }
 
-// Returns what the worker requests that no node has free, and which field sets it.
-std::pair<std::string, std::string> Requested(const std::string& scheduler_message,
-                                              const api::WorkerSpec& worker) {
-  const std::string gpus = worker.gpu_resource.empty() ? "nvidia.com/gpu" : worker.gpu_resource;
-  if (worker.gpus > 0 && Contains(scheduler_message, "Insufficient " + gpus)) {
-    return {std::to_string(worker.gpus) + " " + gpus, "spec.worker.gpus"};
+// Returns the resource that the scheduler's message calls insufficient.
+std::string InsufficientResource(std::string_view message) {
+  constexpr std::string_view kInsufficient = "Insufficient ";
+  const std::string_view rest = message.substr(message.find(kInsufficient) + kInsufficient.size());
+  std::string resource(rest.substr(0, rest.find_first_of(", ")));
+  if (resource.ends_with('.')) resource.pop_back();
+  return resource;
+}
+
+std::string FieldOf(const std::string& resource, const api::WorkerSpec& worker, Role role) {
+  if (role == Role::kLauncher) {
+    return "resources.requests of container launcher in spec.launcher.template";
   }
-  return {"enough", "spec.worker.resources"};
+  const std::string gpu = worker.gpu_resource.empty() ? api::kGpuResource : worker.gpu_resource;
+  return resource == gpu ? "spec.worker.gpus" : "spec.worker.resources";
 }
 
 }  // namespace
@@ -93,13 +99,11 @@ std::string HowToSchedule(const std::string& scheduler_message, const api::Train
     return CreateOrCorrect("PersistentVolumeClaim", job.ns, "claimName");
   }
   if (Contains(scheduler_message, "Insufficient ")) {
-    auto [requested, field] = Requested(scheduler_message, job.spec.worker);
-    if (role == Role::kLauncher) {
-      field = "resources.requests of container launcher in spec.launcher.template";
-    }
-    return "; if no node has " + requested + " (kubectl describe nodes), lower " + field +
-           ", delete the job and apply it again; otherwise wait until " + requested +
-           (requested == "enough" ? " is free" : " are free");
+    const std::string resource = InsufficientResource(scheduler_message);
+    return "; if no node has as much " + resource +
+           " as the Pod requests (kubectl describe nodes), lower " +
+           FieldOf(resource, job.spec.worker, role) +
+           ", delete the job and apply it again; otherwise wait until enough is free";
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";

@@ -63,8 +63,8 @@ class CentreTable final : public ShardedState {
   void Confirmed();
   // Call when this rank has completed its forward pass and has all inputs of the step's update.
   void Prepared(StepInputs inputs);
-  // Sends the replica peer a piece of the shard as it was before this step, and receives one from the
-  // source rank. Keeps the received piece once the step is applied. Errors are those of `others`.
+  // Sends the replica peer a piece of the shard as it was before this step, and receives one from
+  // the source. Keeps the received piece once the step is applied. Errors are those of `others`.
   Result<void> ExchangeCopies(StepCollectives& others);
 
   // Returns the size of the memory for rows, copies and log, in bytes.
