@@ -80,8 +80,9 @@ std::string WhyNotStarted(const ContainerView& container) {
   const std::size_t resolve = message.find(kResolve);
   const std::size_t begin = resolve + kResolve.size();
   const std::size_t end = resolve == std::string::npos ? resolve : message.find("\": ", begin);
-  if (!IsImageWait(container.waiting_reason) || end == std::string::npos)
+  if (!IsImageWait(container.waiting_reason) || end == std::string::npos) {
     return "does not start: " + message;
+  }
 
   const std::string image = message.substr(begin, end - begin);
   std::string why = message.substr(end + 3);
