@@ -96,7 +96,7 @@ TEST_F(ApplyTest, RefusesWrongFieldsOfAWorkersPod) {
     EXPECT_THAT(
         refused((R"({"resources": {"limits": {"memory": )" + std::string(amount) + "}}}").c_str()),
         AllOf(HasSubstr("spec.worker.resources.limits[memory]"),
-              HasSubstr("must be a Kubernetes quantity of at least 0")))
+              HasSubstr("not a valid amount; write for example 256Mi or 64Gi")))
         << amount;
   }
   EXPECT_EQ(refused(R"({"resources": {"limits": {"cpu": "1.5", "memory": "1e9"},

@@ -34,6 +34,22 @@ class _CountingStore(Store):
             return [self._values[key] for key in keys]
 
 
+def _together(communicators, store, train):
+    """Connects the ranks of a world, each on its own thread, calls `train(communicator)`, and closes the world."""
+
+    def run(communicator):
+        communicator.connect(store)
+        train(communicator)
+
+    threads = [threading.Thread(target=run, args=(communicator,)) for communicator in communicators]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for communicator in communicators:  # now that no peer reduces any more
+        communicator.close()
+
+
 class Connect(unittest.TestCase):
     def test_each_rank_asks_once_for_the_addresses_of_all(self):
         ranks = 3
@@ -43,23 +59,33 @@ class Connect(unittest.TestCase):
         worlds = [World(Epoch(1, 1), rank, members) for rank in range(ranks)]
         communicators = [Communicator(world, torch.device("cpu"), 30) for world in worlds]
 
-        def train(rank):
-            communicators[rank].connect(store)
-            communicators[rank].all_reduce(sums[rank]).wait()
-
-        threads = [threading.Thread(target=train, args=(rank,)) for rank in range(ranks)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        for communicator in communicators:  # now that no peer reduces any more
-            communicator.close()
+        _together(communicators, store, lambda communicator: communicator.all_reduce(sums[communicator.rank]).wait())
 
         self.assertEqual([value.item() for value in sums], [ranks] * ranks)
         self.assertEqual(store.questions, ranks)
 
 
 class Wait(unittest.TestCase):
+    def test_ranks_wait_for_one_that_is_later_than_the_limit_of_connecting(self):
+        members = _world_of_two().members
+        communicators = [Communicator(World(Epoch(1, 1), rank, members), torch.device("cpu"), 2) for rank in range(2)]
+        results = []
+
+        def train(communicator):
+            for collective in (
+                lambda: communicator.all_reduce(torch.ones(1)).wait(),
+                lambda: communicator.broadcast(torch.ones(1), 0),
+                lambda: communicator.all_gather(torch.ones(1)),
+            ):
+                if communicator.rank == 0:
+                    time.sleep(3)
+                collective()
+                results.append(communicator.rank)
+
+        _together(communicators, _CountingStore(), train)
+
+        self.assertEqual(sorted(results), [0, 0, 0, 1, 1, 1])
+
     def test_an_operation_that_completes_right_after_a_look_has_succeeded(self):
         communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
         work = _CompletesAfterALook(None)

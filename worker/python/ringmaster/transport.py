@@ -42,6 +42,10 @@ _NCCL_SETTINGS = {
 # Limit of one collective. A rank may compute for long while the others wait; the launcher detects lost ranks.
 _OPERATION_LIMIT = timedelta(minutes=30)
 
+# Whether Gloo uses the limit of an operation. If not, it uses the group's limit for operations, too: 2.2 and 2.6 do. Then
+# a thread that connects with a lost rank may remain until this limit.
+_GLOO_HAS_OPERATION_LIMITS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 15)
+
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # time between checks whether the world has ended
 _FREE_LIMIT = 2.0  # seconds to wait at exit for threads that free groups
 _KEYS_AHEAD = 32  # keys of other ranks per request; the launcher has the answers to all ranks in memory at once
@@ -221,7 +225,7 @@ class Communicator:
             return group
         adapter = _TorchStore(store, self._timeout, self.rank, self.size)
         options = dist.ProcessGroupGloo._Options()
-        options._timeout = limit
+        options._timeout = limit if _GLOO_HAS_OPERATION_LIMITS else _OPERATION_LIMIT
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=self.world.address)]
         return dist.ProcessGroupGloo(adapter, self.rank, self.size, options)
 
@@ -331,7 +335,9 @@ class Communicator:
             self.check()
             return [tensor.clone()]
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
-        self._begin(lambda: self._group.allgather([gathered], [tensor])).wait()
+        options = dist.distributed_c10d.AllgatherOptions()
+        options.timeout = _OPERATION_LIMIT
+        self._begin(lambda: self._group.allgather([gathered], [tensor], options)).wait()
         return gathered
 
     def _begin(self, collective) -> Work:
