@@ -42,8 +42,7 @@ _NCCL_SETTINGS = {
 # Limit of one collective. A rank may compute for long while the others wait; the launcher detects lost ranks.
 _OPERATION_LIMIT = timedelta(minutes=30)
 
-# Whether Gloo uses the limit of an operation. If not, it uses the group's limit for operations, too: 2.2 and 2.6 do. Then
-# a thread that connects with a lost rank may remain until this limit.
+# Before 2.15, Gloo uses the group's limit for operations. A thread that connects to a lost rank then stays so long.
 _GLOO_HAS_OPERATION_LIMITS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 15)
 
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # time between checks whether the world has ended
