@@ -128,7 +128,7 @@ void Agent::Leave(const std::string& reason, std::chrono::milliseconds grace, in
   end_limit_.expires_after(std::max(grace - kLeaveReserve, std::chrono::milliseconds(0)));
   end_limit_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    LogWarn("The termination grace period ended before the ranks had left their world");
+    LogWarn("Left the job without leaving its world first: the termination grace period is over");
     End(kShutdownGrace, *leaving_);
   });
 }
