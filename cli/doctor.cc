@@ -168,9 +168,7 @@ Check PodSecurityCheck(const Result<json>& ns) {
   if (level.empty() || level == "privileged") {
     return {kName, kOk,
             "this namespace does not enforce a Pod Security level: a user who may create Pods in "
-            "it can take control "
-            "of nodes; "
-            "\"restricted\" is enough for ordinary jobs"};
+            "it can take control of nodes; \"restricted\" is enough for ordinary jobs"};
   }
   return {kName, kOk,
           "this namespace enforces \"" + level +

@@ -212,7 +212,9 @@ def refuse_nulls(node, where):
     """A null is an unquoted comma in a description: YAML makes the rest of the text a key without a value."""
     if node is None:
         raise SystemExit(f"render.py: {where} has no value; quote the text that contains a comma")
-    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+    if isinstance(node, list):
+        node = dict(enumerate(node))
+    for key, value in node.items() if isinstance(node, dict) else ():
         refuse_nulls(value, f"{where}: {key}")
 
 

@@ -1,7 +1,7 @@
 """The networks and the data that the scripts of B17 use: a perceptron, a convolutional network, and generated samples.
 
-The perceptron has short steps, to inject many faults. A step of the convolutional network is almost only arithmetic, so it is used to
-measure the cost of a step. All computations use one thread.
+The perceptron has short steps, to inject many faults. A step of the convolutional network is mostly arithmetic, so it is used to measure
+the cost of a step. All computations use one thread.
 """
 
 import os

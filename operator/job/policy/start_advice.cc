@@ -139,10 +139,21 @@ std::string HowToMount(const std::string& kubelet_message, const std::string& ns
   return kind.empty() ? "" : CreateOrCorrect(kind, ns, "its name");
 }
 
-std::string HowToCreate(const std::string& kubelet_message) {
+std::string WhyNotCreated(const std::string& kubelet_message) {
+  // The kubelet's message does not say that Ringmaster sets runAsNonRoot.
+  if (Contains(kubelet_message, "image will run as root")) {
+    return "its image runs as root, and the job's Pods may not run as root; remove spec.inject if "
+           "it is None, so that the Pods run as another user, or set securityContext.runAsUser in "
+           "spec.worker.template and spec.launcher.template";
+  }
+  if (Contains(kubelet_message, "cannot verify user is non-root")) {
+    return kubelet_message +
+           "; set securityContext.runAsUser, a number, in spec.worker.template and "
+           "spec.launcher.template";
+  }
   const std::string_view kind = MissingObject(kubelet_message);
-  if (kind.empty()) return "";
-  return "; create the " + std::string(kind) + ", or correct its name in the job";
+  if (kind.empty()) return kubelet_message;
+  return kubelet_message + "; create the " + std::string(kind) + ", or correct its name in the job";
 }
 
 }  // namespace ringmaster::job

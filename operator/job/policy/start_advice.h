@@ -1,8 +1,8 @@
 #pragma once
 
-// Tells users how to fix a Pod that does not start, based on the messages of the scheduler, the
-// kubelet and the container runtime. The advice is appended to those messages in conditions and
-// not used for decisions. Pure functions.
+// Tells users why a Pod does not start and how to fix it, based on the messages of the scheduler,
+// the kubelet and the container runtime. The texts are shown in conditions and not used for
+// decisions. Pure functions.
 
 #include <string>
 
@@ -26,7 +26,8 @@ std::string HowToSchedule(const std::string& scheduler_message, const api::Train
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
 // For a Pod that waits for a volume. `ns`: its namespace.
 std::string HowToMount(const std::string& kubelet_message, const std::string& ns);
-// For a container that cannot be created, in a job that has failed because of it.
-std::string HowToCreate(const std::string& kubelet_message);
+
+// Returns why a container cannot be created, with advice, in a job that has failed because of it.
+std::string WhyNotCreated(const std::string& kubelet_message);
 
 }  // namespace ringmaster::job

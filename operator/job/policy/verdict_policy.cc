@@ -174,20 +174,14 @@ std::string CannotStart(const PodView& pod) {
   const bool final_reason =
       (reason == "CreateContainerConfigError" && !NamesLateKubelet(container.waiting_message)) ||
       reason == "InvalidImageName";
-  // The kubelet's message does not say that Ringmaster sets runAsNonRoot.
-  if (final_reason && container.waiting_message.find("runAsNonRoot") != std::string::npos) {
-    return WhereIs(pod) + " cannot start (" + reason +
-           "): its image runs as root, and the job's Pods may not run as root; remove spec.inject "
-           "if it is None, so that the Pods run as another user, or set "
-           "securityContext.runAsUser in spec.worker.template and spec.launcher.template";
-  }
   const bool missing_program =
       (reason == "CreateContainerError" || reason == "RunContainerError") &&
       NamesMissingProgram(container.waiting_message);
   return final_reason || missing_program
-             ? WhereIs(pod) + " cannot start (" + reason + "): " + container.waiting_message +
-                   (missing_program ? WhatTheImageLacks(pod, container.waiting_message)
-                                    : HowToCreate(container.waiting_message))
+             ? WhereIs(pod) + " cannot start (" + reason + "): " +
+                   (missing_program ? container.waiting_message +
+                                          WhatTheImageLacks(pod, container.waiting_message)
+                                    : WhyNotCreated(container.waiting_message))
              : std::string();
 }
 

@@ -29,7 +29,7 @@ std::vector<std::string> ProgramEnvironment(const Config& config, const ProgramP
 int AvailableCpus();
 
 // Returns the CPUs of a cgroup v2 cpu.max file ("150000 100000", "max 100000"), rounded up; 0 if
-// there is no quota. Pure.
+// the file sets no quota. Pure function.
 int CpusOfQuota(const std::string& cpu_max);
 
 }  // namespace ringmaster::agent

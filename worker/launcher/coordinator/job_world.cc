@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "common/base/count_text.h"
@@ -108,12 +109,13 @@ std::string Job::FaultsText(const std::vector<const Worker*>& faulty) const {
   constexpr std::size_t kMostWorkers = 5;
   constexpr std::size_t kMostBytes = 1500;
   std::vector<std::pair<std::string, std::vector<std::string>>> workers_of_fault;
+  std::unordered_map<std::string, std::size_t> places;  // in workers_of_fault, by text
   for (const Worker* worker : faulty) {
     const control::PreflightFault& fault = worker->ready->faults.front();
     const std::string what = " failed the check '" + fault.check + "': " + fault.message;
-    auto known = std::ranges::find(workers_of_fault, what, [](auto& entry) { return entry.first; });
-    if (known == workers_of_fault.end()) known = workers_of_fault.insert(known, {what, {}});
-    known->second.push_back(NameOf(worker->hello.pod_uid));
+    const auto [place, first] = places.emplace(what, workers_of_fault.size());
+    if (first) workers_of_fault.push_back({what, {}});
+    workers_of_fault[place->second].second.push_back(NameOf(worker->hello.pod_uid));
   }
   std::string text;
   for (const auto& [what, workers] : workers_of_fault) {

@@ -38,7 +38,7 @@ struct NextWorldInput {
 
 // Returns survivors in their order, then joiners, with ranks from 0. Drops leavers if a remaining
 // member certainly has the state; otherwise leavers stay, because they may have the only copy.
-// Returns none if there are no survivors, because joiners have no state to continue from.
+// Without survivors, the result is empty, because joiners have no state to continue from.
 std::vector<control::Member> NextWorld(NextWorldInput input);
 
 // The Pods of the last started world, counted when the next world forms.

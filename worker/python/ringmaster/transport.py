@@ -41,8 +41,7 @@ _NCCL_SETTINGS = {
 
 # Limit of one collective. A rank may compute for long while the others wait; the launcher detects lost ranks.
 _OPERATION_LIMIT = timedelta(minutes=30)
-
-# Before 2.15, Gloo uses the group's limit for operations. A thread that connects to a lost rank then stays so long.
+# Before 2.15, Gloo uses the group's limit for operations; a thread that connects to a lost rank may then wait as long.
 _GLOO_HAS_OPERATION_LIMITS = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 15)
 
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # time between checks whether the world has ended
@@ -314,18 +313,15 @@ class Communicator:
         if self._group is None:
             self.check()
             return Work(self, ())
-        options = dist.AllreduceOptions()
-        options.timeout = _OPERATION_LIMIT
-        return self._begin(lambda: self._group.allreduce([tensor], options))
+        return self._begin(lambda: self._group.allreduce([tensor], _limited(dist.AllreduceOptions())))
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         if self._group is None:
             self.check()
             return
-        options = dist.BroadcastOptions()
+        options = _limited(dist.BroadcastOptions())
         options.rootRank = source
         options.rootTensor = 0
-        options.timeout = _OPERATION_LIMIT
         self._begin(lambda: self._group.broadcast([tensor], options)).wait()
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -335,8 +331,7 @@ class Communicator:
             return [tensor.clone()]
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
         options = dist.distributed_c10d.AllgatherOptions()
-        options.timeout = _OPERATION_LIMIT
-        self._begin(lambda: self._group.allgather([gathered], [tensor], options)).wait()
+        self._begin(lambda: self._group.allgather([gathered], [tensor], _limited(options))).wait()
         return gathered
 
     def _begin(self, collective) -> Work:
@@ -382,6 +377,11 @@ def _sentence(error: Exception) -> str:
     """Returns Gloo's error message without its source location and advice."""
     text = (str(error).splitlines() or [""])[0]
     return re.sub(r"^\[[^\]]*\]\s*", "", text).split(". This is typically")[0] or type(error).__name__
+
+
+def _limited(options):
+    options.timeout = _OPERATION_LIMIT
+    return options
 
 
 def _abort_nccl(groups: list) -> None:

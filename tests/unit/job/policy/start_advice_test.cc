@@ -9,6 +9,7 @@ namespace ringmaster::job {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(StartAdvice, ASchedulersReasonsAreShownWithoutItsAttempts) {
   EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new "
@@ -127,6 +128,19 @@ TEST(StartAdvice, AnImageThatTheSpecNamesIsCorrectedThere) {
   EXPECT_EQ(HowToPull(waits, "r.example.com/train:1"), "");
 }
 
+TEST(StartAdvice, OnlyAnImageOfRootIsCalledOne) {
+  EXPECT_THAT(WhyNotCreated("container has runAsNonRoot and image will run as root (pod: \"p\")"),
+              StartsWith("its image runs as root, and the job's Pods may not run as root; "));
+  EXPECT_EQ(
+      WhyNotCreated("container has runAsNonRoot and image has non-numeric user (nobody), "
+                    "cannot verify user is non-root"),
+      "container has runAsNonRoot and image has non-numeric user (nobody), cannot verify user "
+      "is non-root; set securityContext.runAsUser, a number, in spec.worker.template and "
+      "spec.launcher.template");
+  EXPECT_EQ(WhyNotCreated("container's runAsUser breaks non-root policy"),
+            "container's runAsUser breaks non-root policy");
+}
+
 TEST(StartAdvice, AMissingConfigMapOrSecretIsNamed) {
   EXPECT_EQ(
       HowToMount("FailedMount: configmap \"code\" not found", "team-a"),
@@ -135,9 +149,9 @@ TEST(StartAdvice, AMissingConfigMapOrSecretIsNamed) {
   EXPECT_THAT(HowToMount("secret \"keys\" not found", "team-a"), HasSubstr("create the Secret in"));
   EXPECT_EQ(HowToMount("failed to sync configmap cache: timed out", "team-a"), "");
   EXPECT_EQ(HowToMount("FailedMount: rpc error", "team-a"), "");
-  EXPECT_EQ(HowToCreate("secret \"keys\" not found"),
-            "; create the Secret, or correct its name in the job");
-  EXPECT_EQ(HowToCreate("no such device"), "");
+  EXPECT_EQ(WhyNotCreated("secret \"keys\" not found"),
+            "secret \"keys\" not found; create the Secret, or correct its name in the job");
+  EXPECT_EQ(WhyNotCreated("no such device"), "no such device");
 }
 
 }  // namespace
