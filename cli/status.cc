@@ -205,7 +205,12 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
   const auto stall_after =
       kube::GetInt32(objects.job, {"spec", "faultTolerance", "stallAfterSeconds"});
   if (told.training && restarts && stall_after.value_or(0) == 0) {
-    text += Labelled("Hangs", "not detected, because faultTolerance.stallAfterSeconds is 0");
+    text += Labelled("Hangs",
+                     "not detected, because faultTolerance.stallAfterSeconds is 0; set it to the "
+                     "longest time for which all ranks may be silent, then suspend and resume the "
+                     "job. \"kubectl trainingjob logs " +
+                         kube::GetString(objects.job, {"metadata", "name"}) +
+                         "\" shows what the ranks printed");
   }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));

@@ -1,7 +1,8 @@
 """Prints why tests failed, from ctest's JUnit reports: failures.py REPORT... prints a few lines for each failed program.
 
 The lines are printed at the end of a run, because a log often keeps only its end. They are the first failure of each case of
-GoogleTest or unittest, a sanitizer's report, or otherwise the program's last lines.
+GoogleTest or unittest, a sanitizer's report, the line with which a shell test ends and the lines before it, or otherwise
+the program's last lines.
 """
 
 import os
@@ -10,6 +11,8 @@ import sys
 import xml.etree.ElementTree
 
 BEGINS = re.compile(r"(: Failure$|^(FAIL|ERROR): |(ERROR|WARNING): \w+Sanitizer|runtime error: )")
+# What ends a shell test, before it prints the state of the cluster: fail, die, or kubectl.
+ENDS = re.compile(r"^(FAILED: |error: |Error from server|Unable to connect)")
 CASE = re.compile(r"^\[  FAILED  \] \S+ \(\d+ ms\)|^(FAIL|ERROR): ")
 LINES_EACH = 5
 LINES_OF_A_PROGRAM = 15
@@ -27,6 +30,9 @@ def excerpt(said):
             if line.startswith(("FAIL: ", "ERROR: ")):  # the end of a traceback has the error
                 end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith(("=====", "Ran "))), len(lines))
                 kept.update(range(max(at, end - 3), end))
+            wanted = False
+        if wanted and ENDS.match(line):
+            kept.update(range(max(0, at - LINES_EACH + 1), at + 1))
             wanted = False
         if CASE.match(line):
             kept.add(at)

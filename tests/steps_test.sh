@@ -19,7 +19,14 @@ echo "[  PASSED  ] $1 tests."
 [ "$3" = 0 ] || echo "[  SKIPPED ] $3 tests."
 exit $4
 P
-chmod +x program
+cat >shell_test <<'P'
+#!/bin/sh
+echo 'the beginning went on'
+echo 'FAILED: the cut node: not told'
+seq 100
+exit 1
+P
+chmod +x program shell_test
 cat >test_some.py <<'P'
 import unittest
 class Some(unittest.TestCase):
@@ -43,6 +50,7 @@ set_tests_properties(without_root PROPERTIES SKIP_RETURN_CODE 77)
 add_test(broken_unit "$work/program" 8 2 0 1)
 add_test(leak "$work/program" 3 0 0 1)
 add_test(broken_script false)
+add_test(broken_shell "$work/shell_test")
 add_test(fixture_up false)
 set_tests_properties(fixture_up PROPERTIES FIXTURES_SETUP fixture)
 add_test(needs_fixture true)
@@ -69,14 +77,15 @@ expect '3 passed, 1 failed, 0 skipped' -R '^leak$'
 expect '0 passed, 1 failed, 1 skipped' -R '^(fixture_up|needs_fixture)$'
 expect '0 passed, 1 failed, 1 skipped' -R '^not_built$'
 expect '0 passed, 1 failed, 0 skipped' -R '^no_such_test$'
-expect '29 passed, 7 failed, 7 skipped'
+expect '29 passed, 8 failed, 7 skipped'
 
 # The failed tests and the reasons for the failures are printed, too.
 . tests/steps.sh
 step "some tests" run_tests dev some -R '^(unit|broken_)' >/dev/null 2>&1 || true
 said=$(summary || true)
 for line in 'failed: broken_unit, after 0 s' '  some.cc:7: Failure' '  \[  FAILED  \] Suite.Case (0 ms)' \
-  'failed: broken_python, after 0 s' '  ERROR: test_error (test_some.Broken.*)' '  KeyError' 'failed: broken_script, after 0 s'; do
+  'failed: broken_python, after 0 s' '  ERROR: test_error (test_some.Broken.*)' '  KeyError' 'failed: broken_script, after 0 s' \
+  '  the beginning went on' '  FAILED: the cut node: not told'; do
   grep -qx -- "$line" <<<"$said" || fail "expected '$line' in the summary, got: $said"
 done
 ! grep -q 'failed: unit' <<<"$said" || fail "the summary lists a passed step as failed: $said"

@@ -244,8 +244,8 @@ inline constexpr char kReasonCompleted[] = "Completed";
 // The spec cannot be run: correct the field that the message names. A job that has failed with
 // this reason must be deleted and applied again.
 inline constexpr char kReasonInvalidSpec[] = "InvalidSpec";
-// A container cannot start: a program, ConfigMap or Secret is missing or an image name is
-// invalid.
+// A container cannot start, for example because a program, ConfigMap or Secret is missing. The
+// message says why and what to do.
 inline constexpr char kReasonStartError[] = "StartError";
 // The job did not finish within spec.runPolicy.activeDeadlineSeconds.
 inline constexpr char kReasonDeadlineExceeded[] = "DeadlineExceeded";

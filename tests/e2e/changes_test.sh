@@ -25,6 +25,8 @@ assert_contains "completion" '^long$' "$(KUBECONFIG=$user kubectl __complete tra
 followed=$(mktemp)
 plugin logs long --follow >"$followed" &
 follower=$!
+ranks_started() { [ "$(grep -c 'agent Started a rank' "$followed")" -ge "$1" ]; }
+wait_for "the logs of the first two workers" 30 ranks_started 2
 epoch=$(status_field long epoch)
 
 victim=$(worker_pods long | tail -1)
@@ -35,8 +37,7 @@ wait_for "the replacement in a new epoch" 60 newer_epoch 2
 # The kubelet may report the Pod's end after the other workers have continued.
 victim_ended() { ! as_user get pods -o jsonpath='{.items[?(@.status.phase=="Running")].metadata.uid}' | grep "$uid" >/dev/null; }
 wait_for "the end of the deleted Pod" 30 victim_ended
-follows_the_replacement() { [ "$(grep -c 'agent Started a rank' "$followed")" -ge 3 ]; }
-wait_for "the log of the replacement beside those of the first two workers" 30 follows_the_replacement
+wait_for "the log of the replacement" 30 ranks_started 3
 assert_contains "rank 0's steps" '^\[rank 0\] ."step":' "$(cat "$followed")"
 kill "$follower"
 

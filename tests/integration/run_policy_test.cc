@@ -245,7 +245,7 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
   EXPECT_THAT(
       TextAt(Condition("digits", "Failed"), "/message"),
       HasSubstr("digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
-                "nvidia.com/gpu; if no node has as much nvidia.com/gpu as the Pod requests "));
+                "nvidia.com/gpu; the Pod requests nvidia.com/gpu: if no node has so much "));
   WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
 }
 

@@ -4,7 +4,11 @@
 #include <initializer_list>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
+#include "common/control/pod_contract.h"
 #include "operator/job/policy/image_policy.h"
+#include "operator/kube/json_access.h"
 
 namespace ringmaster::job {
 
@@ -47,6 +51,23 @@ std::string InsufficientResource(std::string_view message) {
   std::string resource(rest.substr(0, rest.find_first_of(", ")));
   if (resource.ends_with('.')) resource.pop_back();
   return resource;
+}
+
+// Returns "container worker requests 8 nvidia.com/gpu" where the worker's template states the
+// amount.
+std::string RequestOf(const std::string& resource, const api::WorkerSpec& worker, Role role) {
+  const nlohmann::json pod = nlohmann::json::parse(worker.template_json, nullptr, false);
+  for (const nlohmann::json& container : kube::GetArray(pod, {"spec", "containers"})) {
+    if (role != Role::kWorker || kube::GetString(container, {"name"}) != control::kWorkerContainer)
+      continue;
+    for (const char* kind : {"requests", "limits"}) {
+      const nlohmann::json* amount = kube::Find(container, {"resources", kind, resource});
+      if (amount == nullptr) continue;
+      return "container worker requests " +
+             (amount->is_string() ? amount->get<std::string>() : amount->dump()) + " " + resource;
+    }
+  }
+  return "the Pod requests " + resource;
 }
 
 std::string FieldOf(const std::string& resource, const api::WorkerSpec& worker, Role role) {
@@ -101,8 +122,8 @@ std::string HowToSchedule(const std::string& scheduler_message, const api::Train
   }
   if (Contains(scheduler_message, "Insufficient ")) {
     const std::string resource = InsufficientResource(scheduler_message);
-    return "; if no node has as much " + resource +
-           " as the Pod requests (kubectl describe nodes), lower " +
+    return "; " + RequestOf(resource, job.spec.worker, role) +
+           ": if no node has so much (kubectl describe nodes, or ask the platform team), lower " +
            FieldOf(resource, job.spec.worker, role) +
            ", delete the job and apply it again; otherwise wait until enough is free";
   }
@@ -142,9 +163,10 @@ std::string HowToMount(const std::string& kubelet_message, const std::string& ns
 std::string WhyNotCreated(const std::string& kubelet_message) {
   // The kubelet's message does not say that Ringmaster sets runAsNonRoot.
   if (Contains(kubelet_message, "image will run as root")) {
-    return "its image runs as root, and the job's Pods may not run as root; remove spec.inject if "
-           "it is None, so that the Pods run as another user, or set securityContext.runAsUser in "
-           "spec.worker.template and spec.launcher.template";
+    return "its image runs as root, and the job's Pods may not run as root; if spec.inject is "
+           "None, remove it, so that Ringmaster adds its programs, which this image may lack, and "
+           "runs the Pods as user 1000; if the image is built from ringmaster-worker, set "
+           "securityContext.runAsUser in spec.worker.template and spec.launcher.template instead";
   }
   if (Contains(kubelet_message, "cannot verify user is non-root")) {
     return kubelet_message +

@@ -145,9 +145,9 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
        {},
        "Unschedulable: digits-worker-1 cannot be scheduled: 0/3 nodes are available: 3 "
-       "Insufficient nvidia.com/gpu; if no node has as much nvidia.com/gpu as the Pod requests "
-       "(kubectl describe nodes), lower spec.worker.gpus, delete the job and apply it again; "
-       "otherwise wait until enough is free"},
+       "Insufficient nvidia.com/gpu; the Pod requests nvidia.com/gpu: if no node has so much "
+       "(kubectl describe nodes, or ask the platform team), lower spec.worker.gpus, delete the job "
+       "and apply it again; otherwise wait until enough is free"},
       {"no image",
        PodBuilder::Worker(1).Waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
        {},

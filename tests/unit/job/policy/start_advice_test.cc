@@ -30,16 +30,25 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
     const char* said;
     const char* advice;
   };
-  const api::TrainingJob job = ringmaster::testing::JobBuilder().Build();
+  const api::TrainingJob job =
+      ringmaster::testing::JobBuilder()
+          .WorkerTemplate(R"({"spec": {"containers": [{"name": "worker", "resources": {
+              "requests": {"memory": "400Gi"},
+              "limits": {"nvidia.com/gpu": 64, "memory": "500Gi"}}}]}})")
+          .Build();
   for (const auto& [said, advice] : {
            Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
-               "; if no node has as much nvidia.com/gpu as the Pod requests (kubectl describe "
-               "nodes), lower spec.worker.gpus, delete the job and apply it again; otherwise wait "
-               "until enough is free"},
+               "; container worker requests 64 nvidia.com/gpu: if no node has so much (kubectl "
+               "describe nodes, or ask the platform team), lower spec.worker.gpus, delete the job "
+               "and apply it again; otherwise wait until enough is free"},
            Row{"0/3 nodes are available: 3 Insufficient memory.",
-               "; if no node has as much memory as the Pod requests (kubectl describe nodes), "
-               "lower spec.worker.resources, delete the job and apply it again; otherwise wait "
-               "until enough is free"},
+               "; container worker requests 400Gi memory: if no node has so much (kubectl describe "
+               "nodes, or ask the platform team), lower spec.worker.resources, delete the job and "
+               "apply it again; otherwise wait until enough is free"},
+           Row{"3 Insufficient cpu",
+               "; the Pod requests cpu: if no node has so much (kubectl describe nodes, or ask the "
+               "platform team), lower spec.worker.resources, delete the job and apply it again; "
+               "otherwise wait until enough is free"},
            Row{"0/3 nodes are available: 3 node(s) were unschedulable",
                "; uncordon a node (kubectl uncordon NODE), or add one"},
            Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
@@ -56,8 +65,9 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
     EXPECT_EQ(HowToSchedule(said, job, Role::kWorker), advice) << said;
   }
   EXPECT_THAT(HowToSchedule("3 Insufficient cpu", job, Role::kLauncher),
-              HasSubstr("as much cpu as the Pod requests (kubectl describe nodes), lower "
-                        "resources.requests of container launcher in spec.launcher.template, "));
+              HasSubstr("; the Pod requests cpu: if no node has so much (kubectl describe nodes, "
+                        "or ask the platform team), lower resources.requests of container launcher "
+                        "in spec.launcher.template, "));
 }
 
 TEST(StartAdvice, GpusOfAnotherResourceAreLoweredInTheSameField) {

@@ -92,7 +92,7 @@ TEST(VerdictPolicy, AnImageThatRunsAsRootIsNamedAsTheCause) {
   EXPECT_TRUE(
       why.starts_with("digits-worker-0 on node node-1 cannot start "
                       "(CreateContainerConfigError): its image runs as root, and the job's "
-                      "Pods may not run as root; remove spec.inject if it is None"))
+                      "Pods may not run as root; if spec.inject is None, remove it"))
       << why;
   EXPECT_EQ(why.find("6142860e"), std::string::npos) << why;
 }
