@@ -14,6 +14,8 @@ namespace ringmaster::job {
 
 namespace {
 
+constexpr char kGpusField[] = "spec.worker.gpus";
+
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
@@ -75,7 +77,7 @@ std::string FieldOf(const std::string& resource, const api::WorkerSpec& worker, 
     return "resources.requests of container launcher in spec.launcher.template";
   }
   const std::string gpu = worker.gpu_resource.empty() ? api::kGpuResource : worker.gpu_resource;
-  return resource == gpu ? "spec.worker.gpus" : "spec.worker.resources";
+  return resource == gpu ? kGpusField : "spec.worker.resources";
 }
 
 }  // namespace
@@ -122,10 +124,12 @@ std::string HowToSchedule(const std::string& scheduler_message, const api::Train
   }
   if (Contains(scheduler_message, "Insufficient ")) {
     const std::string resource = InsufficientResource(scheduler_message);
+    const std::string field = FieldOf(resource, job.spec.worker, role);
     return "; " + RequestOf(resource, job.spec.worker, role) +
-           ": if no node has so much (kubectl describe nodes, or ask the platform team), lower " +
-           FieldOf(resource, job.spec.worker, role) +
-           ", delete the job and apply it again; otherwise wait until enough is free";
+           ": ask the platform team how much the largest node has (kubectl describe nodes shows "
+           "it); if that is less, lower " +
+           field + (field == kGpusField ? ", or remove it if no node has any" : "") +
+           ", then delete the job and apply it again; otherwise wait until enough is free";
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";

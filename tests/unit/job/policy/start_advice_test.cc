@@ -38,17 +38,19 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
           .Build();
   for (const auto& [said, advice] : {
            Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
-               "; container worker requests 64 nvidia.com/gpu: if no node has so much (kubectl "
-               "describe nodes, or ask the platform team), lower spec.worker.gpus, delete the job "
-               "and apply it again; otherwise wait until enough is free"},
+               "; container worker requests 64 nvidia.com/gpu: ask the platform team how much the "
+               "largest node has (kubectl describe nodes shows it); if that is less, lower "
+               "spec.worker.gpus, or remove it if no node has any, then delete the job and apply "
+               "it again; otherwise wait until enough is free"},
            Row{"0/3 nodes are available: 3 Insufficient memory.",
-               "; container worker requests 400Gi memory: if no node has so much (kubectl describe "
-               "nodes, or ask the platform team), lower spec.worker.resources, delete the job and "
-               "apply it again; otherwise wait until enough is free"},
+               "; container worker requests 400Gi memory: ask the platform team how much the "
+               "largest node has (kubectl describe nodes shows it); if that is less, lower "
+               "spec.worker.resources, then delete the job and apply it again; otherwise wait "
+               "until enough is free"},
            Row{"3 Insufficient cpu",
-               "; the Pod requests cpu: if no node has so much (kubectl describe nodes, or ask the "
-               "platform team), lower spec.worker.resources, delete the job and apply it again; "
-               "otherwise wait until enough is free"},
+               "; the Pod requests cpu: ask the platform team how much the largest node has "
+               "(kubectl describe nodes shows it); if that is less, lower spec.worker.resources, "
+               "then delete the job and apply it again; otherwise wait until enough is free"},
            Row{"0/3 nodes are available: 3 node(s) were unschedulable",
                "; uncordon a node (kubectl uncordon NODE), or add one"},
            Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
@@ -65,9 +67,8 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
     EXPECT_EQ(HowToSchedule(said, job, Role::kWorker), advice) << said;
   }
   EXPECT_THAT(HowToSchedule("3 Insufficient cpu", job, Role::kLauncher),
-              HasSubstr("; the Pod requests cpu: if no node has so much (kubectl describe nodes, "
-                        "or ask the platform team), lower resources.requests of container launcher "
-                        "in spec.launcher.template, "));
+              HasSubstr("if that is less, lower resources.requests of container launcher in "
+                        "spec.launcher.template, then delete the job "));
 }
 
 TEST(StartAdvice, GpusOfAnotherResourceAreLoweredInTheSameField) {
