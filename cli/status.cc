@@ -73,9 +73,10 @@ std::string WorldText(const api::TrainingJobStatus& status) {
                  status.launch_agent.empty() ? "" : "over " + status.launch_agent});
 }
 
-std::string WorkersText(const api::WorkerCounts& workers, bool training) {
-  return std::to_string(training ? workers.members : 0) + " of " + std::to_string(workers.desired) +
-         " train, " + std::to_string(workers.ready) + " ready, " +
+// `verb`: what they do now, "train" or "run".
+std::string WorkersText(const api::WorkerCounts& workers, int active, const char* verb) {
+  return std::to_string(active) + " of " + std::to_string(workers.desired) + " " + verb + ", " +
+         std::to_string(workers.ready) + " ready, " +
          CountText(workers.replicas, "Pod", "exists", "exist");
 }
 
@@ -197,20 +198,23 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
   if (status.progress)
     text += Labelled("Progress", ProgressText(*status.progress, told.training, now));
   const bool over = status.state == "Succeeded" || status.state == "Failed";
+  const bool restarts = status.elasticity_mode == api::ElasticityMode::kRestart;
   if (!status.state.empty()) {
     text += Labelled("World", WorldText(status));
-    if (!over) text += Labelled("Workers", WorkersText(status.workers, told.training));
+    const int active = told.training ? status.workers.members : 0;
+    const char* verb = restarts ? "run" : "train";
+    if (!over) text += Labelled("Workers", WorkersText(status.workers, active, verb));
   }
-  const bool restarts = status.elasticity_mode == api::ElasticityMode::kRestart;
   const auto stall_after =
       kube::GetInt32(objects.job, {"spec", "faultTolerance", "stallAfterSeconds"});
   if (told.training && restarts && stall_after.value_or(0) == 0) {
-    text += Labelled("Hangs",
-                     "not detected, because faultTolerance.stallAfterSeconds is 0; set it to the "
-                     "longest time for which all ranks may be silent, then suspend and resume the "
-                     "job. \"kubectl trainingjob logs " +
+    text += Labelled("Hang detection",
+                     "off, because spec.faultTolerance.stallAfterSeconds is 0: a job that hangs "
+                     "is Running, too. \"kubectl trainingjob logs " +
                          kube::GetString(objects.job, {"metadata", "name"}) +
-                         "\" shows what the ranks printed");
+                         " --follow\" shows whether its ranks still print. To have a hung program "
+                         "restarted, set the field to the longest time in which no rank prints, "
+                         "then suspend and resume the job");
   }
   if (!status.profile.empty()) text += Labelled("Profile", status.profile);
   if (status.checkpoint) text += Labelled("Checkpoint", CheckpointText(*status.checkpoint, now));

@@ -77,13 +77,14 @@ TEST(Status, AHangOfAProgramThatIsRestartedIsDetectedOnlyWithALimit) {
     return StatusOf(job).out;
   };
 
-  EXPECT_THAT(told(json::object()), Not(HasSubstr("Hangs")));
+  EXPECT_THAT(told(json::object()), Not(HasSubstr("Hang detection")));
   status["elasticity"]["mode"] = "Restart";
   EXPECT_THAT(
       told(json::object()),
-      HasSubstr("Hangs          not detected, because faultTolerance.stallAfterSeconds is 0; "
-                "set it to the longest time "));
-  EXPECT_THAT(told({{"stallAfterSeconds", 20}}), Not(HasSubstr("Hangs")));
+      HasSubstr("Hang detection off, because spec.faultTolerance.stallAfterSeconds is 0: a job "
+                "that hangs is Running, too. \"kubectl trainingjob logs digits --follow\" shows "));
+  EXPECT_THAT(told(json::object()), HasSubstr("Workers        2 of 2 run, 2 ready, "));
+  EXPECT_THAT(told({{"stallAfterSeconds", 20}}), Not(HasSubstr("Hang detection")));
 }
 
 // `status` explains a reason with the first part of its comment, and omits the later part, which
