@@ -9,6 +9,21 @@ cluster_name=$("$repository/tests/e2e/job_cluster.sh" name)
 cluster() { "$repository/deploy/local/cluster.sh" --name "$cluster_name" "$@"; }
 eval "$(cluster env)"
 
+# kubectl, but tries again if the API server does not answer, because the other tests can make it wait for the processor for
+# seconds. A command that reads its standard input is not tried again.
+kubectl() {
+  local said code attempt
+  for attempt in 1 2 3 4 5; do
+    code=0
+    { said=$(command kubectl "$@" 2>&1 >&3 3>&-) || code=$?; } 3>&1
+    if [ $code -eq 0 ] || [ "$attempt" -eq 5 ] || [[ " $* " = *" -f - "* || " $* " = *"/dev/stdin "* ]]; then break; fi
+    grep -qE '^(Unable to connect to the server|The connection to the server)|TLS handshake timeout|client connection lost' <<<"$said" || break
+    sleep 2
+  done
+  [ -z "$said" ] || printf '%s\n' "$said" >&2
+  return $code
+}
+
 new_namespace() { # name: sets `namespace` and `user`, the editor's kubeconfig
   namespace=$1
   kubectl delete namespace "$namespace" --ignore-not-found --wait >/dev/null
