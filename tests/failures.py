@@ -31,13 +31,13 @@ def excerpt(said):
                 end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith(("=====", "Ran "))), len(lines))
                 kept.update(range(max(at, end - 3), end))
             wanted = False
-        if wanted and ENDS.match(line):
-            kept.update(range(max(0, at - LINES_EACH + 1), at + 1))
-            wanted = False
         if CASE.match(line):
             kept.add(at)
             wanted = True
-    chosen = sorted(kept)[:LINES_OF_A_PROGRAM] or range(max(0, len(lines) - LINES_EACH), len(lines))
+    if not kept:
+        end = next((at for at, line in enumerate(lines) if ENDS.match(line)), len(lines) - 1)
+        kept.update(range(max(0, end - LINES_EACH + 1), end + 1))
+    chosen = sorted(kept)[:LINES_OF_A_PROGRAM]
     return [lines[at][:COLUMNS] for at in chosen]
 
 

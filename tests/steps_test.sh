@@ -13,7 +13,7 @@ cat >program <<'P'
 #!/bin/sh
 # Prints the end of a GoogleTest program's output: program PASSED FAILED SKIPPED CODE
 head -c 5000 /dev/zero | tr '\0' '.'; echo
-[ "$2" = 0 ] || printf 'some.cc:7: Failure\nValue of: sum\n[  FAILED  ] Suite.Case (0 ms)\n'
+[ "$2" = 0 ] || printf 'error: expected by the test\nsome.cc:7: Failure\nValue of: sum\n[  FAILED  ] Suite.Case (0 ms)\n'
 echo "[==========] $(($1 + $2 + $3)) tests from 2 test suites ran. (4 ms total)"
 echo "[  PASSED  ] $1 tests."
 [ "$3" = 0 ] || echo "[  SKIPPED ] $3 tests."

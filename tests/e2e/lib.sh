@@ -9,8 +9,8 @@ cluster_name=$("$repository/tests/e2e/job_cluster.sh" name)
 cluster() { "$repository/deploy/local/cluster.sh" --name "$cluster_name" "$@"; }
 eval "$(cluster env)"
 
-# kubectl, but tries again if the API server does not answer, because the other tests can make it wait for the processor for
-# seconds. A command that reads its standard input is not tried again.
+# Runs kubectl, and retries if the API server does not answer: other tests can keep the processors busy for seconds. A command
+# that reads its standard input is not retried.
 kubectl() {
   local said code attempt
   for attempt in 1 2 3 4 5; do
