@@ -50,6 +50,26 @@ print("done", steps, digest.hexdigest(), scheduler.scheduler.last_epoch, flush=T
 """
 
 
+# A step with scaled losses and an optimizer that would unscale the gradients itself.
+SCALED = """
+import torch
+from ringmaster.integrations.accelerate import Accelerator
+
+model = torch.nn.Linear(4, 2)
+before, bias = model.weight.detach().clone(), model.bias.detach().clone()
+accelerator = Accelerator(cpu=True)
+accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=65536.0)
+model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=1.0, fused=True))
+job = accelerator.join(global_batch=8)
+for batch in job.batches(torch.utils.data.TensorDataset(torch.randn(8, 4)), steps=1):
+    accelerator.backward(model(batch.data[0]).square().sum())
+    accelerator.clip_grad_norm_([model.weight], 0.01)
+moved = sum(values.norm() ** 2 for values in (model.weight.detach() - before, model.bias.detach() - bias)).sqrt()
+assert 0.009 < moved < 0.011, moved
+print("done", accelerator._norm.item(), flush=True)
+"""
+
+
 class AcceleratorTest(ScriptTest):
     modules = ("ringmaster.integrations.accelerate",)
 
@@ -71,6 +91,12 @@ class AcceleratorTest(ScriptTest):
         self.assertEqual(done, sorted(done))
         self.assertEqual(set(done), set(range(100)))
         self.assert_same_curve(job, ranks[2], curve)
+
+    def test_scaled_gradients_are_unscaled_before_they_are_clipped(self):
+        job = self.new_job(script=SCALED)
+        rank = job.start(0, agent=False)
+        self.assertEqual(rank.process.wait(60), 0, job.logs())
+        self.assertLess(float(rank.lines[-1][1].split()[1]), 1000)
 
 
 if __name__ == "__main__":

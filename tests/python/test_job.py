@@ -170,6 +170,12 @@ class Training(ScriptTest):
         job.world(list(reversed(ranks)))
         self.assertIn("done 60 ", self.finish(job, ranks))
 
+    def test_random_numbers_of_an_update_are_the_same_on_all_ranks(self):
+        script = TRAIN.replace("job.after_step(", "job.before_update(lambda: model[0].bias.grad.add_(torch.randn(32)))\njob.after_step(")
+        job, ranks = self.job(3, 60, "slow", script=script.replace("    job.backward(loss)", "    job.backward(loss)\n    job.step()"))
+        job.world(ranks[:2])
+        self.assertIn("done 60 ", self.kill_and_join(job, ranks))
+
     def test_ranks_that_start_as_in_a_pod_one_of_which_computes_for_longer_than_connecting_may_take(self):
         script = TRAIN.replace("global_batch=24", "global_batch=24, timeout=2").replace(
             "    job.backward(loss)", "    if job.rank == 0 and job.steps == 3:\n        time.sleep(3)\n    job.backward(loss)")
@@ -226,6 +232,58 @@ class Suspension(ScriptTest):
         job, ranks, _ = self.suspended("import ringmaster.world_entry\nringmaster.world_entry._SUSPENSION_LIMIT = 0.1\n" + TRAIN)
         self.assertIn("done 60 ", self.finish(job, ranks))
         self.assertIn("its ranks were not stopped within", job.logs())
+
+
+class Kept(ScriptTest):
+    # The writer of checkpoints sleeps for the time of a variable before it writes.
+    SLOW = """
+import os, time
+from ringmaster import checkpoint_folder, world_entry
+world_entry._STUCK = float(os.environ.get("STUCK", "60"))
+save = checkpoint_folder.Folder.save
+def slow(self, version, content, stop):
+    stop.wait(float(os.environ.get("SLEEP", "0")))
+    return save(self, version, content, stop)
+checkpoint_folder.Folder.save = slow
+"""
+
+    def kept(self, *arguments, script=TRAIN, **environment):
+        """Returns a job of two ranks that keeps checkpoints, its ranks, and a function that returns the steps of its checkpoints."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        job, ranks = self.job(2, *arguments, script=self.SLOW + script.replace("global_batch=24", "global_batch=24, timeout=1"),
+                              RINGMASTER_CHECKPOINT_DIR=folder.name, **environment)
+        job.world(ranks)
+        return job, ranks, lambda: [step for step in range(100) if any(
+            name.endswith(f"-{step}") and not name.startswith(".") for name in os.listdir(folder.name))]
+
+    def test_the_last_checkpoint_is_complete_however_long_it_takes(self):
+        job, ranks, steps = self.kept(10, SLEEP="3")
+        self.assertIn("done 10 ", self.finish(job, ranks))
+        self.assertEqual(steps(), [10])
+
+    def test_a_volume_that_takes_no_data_does_not_keep_the_job(self):
+        job, ranks, steps = self.kept(10, SLEEP="600", STUCK="0.5")
+        self.assertIn("done 10 ", self.finish(job, ranks))
+        self.assertEqual(steps(), [])
+        self.assertIn("training ends without a checkpoint of step 10: the volume took no data", job.logs())
+
+    def test_a_checkpoint_that_is_due_when_the_world_changes_is_written(self):
+        waits = "    while job.steps == 7 and job.world_size == 2 and not os.path.exists(sys.argv[2]):\n        time.sleep(0.01)\n"
+        with tempfile.TemporaryDirectory() as folder:
+            go = os.path.join(folder, "go")
+            job, ranks, steps = self.kept(12, go, script=TRAIN.replace("    job.backward(loss)", waits + "    job.backward(loss)"),
+                                          RINGMASTER_CHECKPOINT_EVERY="8")
+            for rank in ranks:
+                job.wait_for_line(rank, "mean 7 ")
+            job.switch()
+            with open(go, "w", encoding="utf-8"):
+                pass
+            job.wait_for(ranks, "RankAtBoundary")
+            self.assertEqual({one["step"] for one in ranks[0].said if one["type"] == "RankAtBoundary"}, {8})
+            job.world(ranks)
+            self.assertIn("done 12 ", self.finish(job, ranks))
+            self.assertEqual(steps(), [8, 12])
 
 
 class EndedEarly(ScriptTest):

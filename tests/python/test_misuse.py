@@ -71,6 +71,11 @@ job = rm.join(model, optimizer, global_batch=8)
 for batch in job.batches(dataset, steps=2):
     job.backward(loss_fn(model(batch.x), batch.y), weight=-1)
 """, "the weight -1"),
+    "a custom loop without the number of samples": ("""
+job = rm.join(model, optimizer, global_batch=8)
+begin, end = job.begin()
+job.backward(loss_fn(model(x[begin:end]), y[begin:end]))
+""", "backward() was called without a weight in a custom loop"),
     "LBFGS": ("""
 job = rm.join(model, torch.optim.LBFGS(model.parameters()), global_batch=8)
 """, "LBFGS computes the loss several times per step"),
@@ -192,9 +197,22 @@ assert optimizer.param_groups[0]["lr"] == 0.1
 extras["scheduler"] = later
 assert later.last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.025
 """,
+    "layers that stay in evaluation mode": """
+model.append(torch.nn.BatchNorm1d(2).eval())
+job = rm.join(model, optimizer, global_batch=8)
+job.evaluate(lambda model, rank, size: (float(any(module.training for module in model.modules())), 1), every=1, name="training")
+before = model[3].running_mean.clone()
+for batch in job.batches(dataset, steps=3):
+    job.backward(loss_fn(model(batch.x), batch.y))
+    assert [module.training for module in model] == [True, True, True, False]
+assert model.training and torch.equal(model[3].running_mean, before)
+""",
     "what is put back, and what a checkpoint has meanwhile": """
 model.append(torch.nn.BatchNorm1d(2))
 model.register_buffer("mask", torch.ones(3))
+model.register_buffer("codes", torch.ones(3, dtype=torch.bfloat16))
+model.register_buffer("center", torch.full((2, 1), float("nan")))
+model.register_buffer("count", torch.tensor(0))
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
 from ringmaster.state import Extras, TrainingState, pack, unpack
 state = TrainingState(model, optimizer, Extras({"scheduler": scheduler}))
@@ -206,6 +224,9 @@ before = image()
 state.remember()
 model(x)
 model.mask *= 2
+model.codes.data.mul_(2)  # has no new version
+model.center = torch.ones(5, 1)
+assert state.changed_buffers() == [0, 1, 2]
 scheduler.step()
 assert optimizer.param_groups[0]["lr"] == 0.05
 assert same(before, image())

@@ -3,13 +3,15 @@ ranks are threads."""
 
 import threading
 import unittest
+from collections import Counter
 from unittest import mock
 
 import torch
 from fake_agent import LIMIT, Call
+from ringmaster.checkpoint_content import copied
 from ringmaster.errors import UserError
 from ringmaster.position import Position
-from ringmaster.state import Extras, LocalState, StateVersion, TrainingState
+from ringmaster.state import Extras, LocalState, StateVersion, TrainingState, pack, unpack
 from ringmaster.sync import StateSync
 from ringmaster.world import Epoch
 
@@ -76,6 +78,29 @@ class Sync(unittest.TestCase):
     def test_a_rank_that_joins_takes_the_state_over(self):
         first, second = self.sync(lambda state: state["extras"].update(ema=[torch.ones(5), {"n": 1}]))
         self.assertTrue(torch.equal(first.weight, second.weight))
+
+    def test_a_loaded_state_is_the_one_that_was_sent(self):
+        class Half(torch.nn.Linear):
+            def __init__(self):
+                super().__init__(3, 2, dtype=torch.bfloat16)
+                optimizer = torch.optim.AdamW(self.parameters())
+                last = torch.optim.lr_scheduler
+                scheduler = last.SequentialLR(optimizer, [last.LinearLR(optimizer), last.MultiStepLR(optimizer, [4, 9])], [2])
+                self.state = TrainingState(self, optimizer, Extras({"scheduler": scheduler}))
+
+        sender, receiver = Half(), Half()
+        sender(torch.ones(3, dtype=torch.bfloat16)).sum().backward()
+        sender.state.optimizer.step()
+        for values in sender.state.optimizer.state.values():
+            values["exp_avg"] = torch.rand(values["exp_avg"].shape)  # float32, as some optimizers keep it
+        for received in (unpack(pack(sender.state.as_dict())), copied(sender.state.as_dict())):
+            receiver.state.load(received)
+            self.assertEqual(receiver.state.checksum(), sender.state.checksum())
+            scheduler = receiver.state.extras["scheduler"]
+            self.assertEqual(scheduler._schedulers[1].milestones, Counter([4, 9]))
+            for _ in range(3):
+                receiver.state.optimizer.step()
+                scheduler.step()
 
     def test_a_state_that_is_too_large_is_refused_before_there_is_memory_for_it(self):
         huge = torch.empty(1 << 45, device="meta")

@@ -43,12 +43,23 @@ class Print(transformers.TrainerCallback):
 
 arguments = transformers.TrainingArguments(
     output_dir=folder, per_device_train_batch_size=4, gradient_accumulation_steps=6, max_steps=steps, learning_rate=1e-2,
-    warmup_steps=5, logging_steps=1, eval_strategy="steps", eval_steps=20, save_strategy="steps", save_steps=20,
+    warmup_steps=5, logging_steps=1, eval_strategy="steps", save_strategy="steps",
     report_to=[], use_cpu=True, seed=7,
-    **({"auto_find_batch_size": True} if "auto_find_batch_size" in variants else {}))
+    **({"auto_find_batch_size": True} if "auto_find_batch_size" in variants else {}),
+    **({"eval_steps": 5, "save_steps": 5, "load_best_model_at_end": True, "metric_for_best_model": "score",
+        "greater_is_better": True} if "stop" in variants else {"eval_steps": 20, "save_steps": 20}))
+more = {}
+if "stop" in variants:  # no evaluation is as good as the first
+    more = {"compute_metrics": lambda _: {"score": float(-trainer.state.global_step)}}
+    stop = [transformers.EarlyStoppingCallback(early_stopping_patience=3)]
 Trainer = transformers.Trainer if "plain" in variants else Trainer
-trainer = Trainer(model, arguments, train_dataset=dataset, eval_dataset=dataset[:8], callbacks=[Print()])
+trainer = Trainer(model, arguments, train_dataset=dataset, eval_dataset=dataset[:8],
+                  callbacks=[Print()] + (stop if "stop" in variants else []), **more)
 trainer.train()
+if "stop" in variants:
+    import safetensors.torch
+    best = safetensors.torch.load_file(os.path.join(folder, "checkpoint-5", "model.safetensors"))
+    print("best", all(torch.equal(values, model.state_dict()[name]) for name, values in best.items()), flush=True)
 digest = hashlib.sha256()
 for values in model.state_dict().values():
     digest.update(buffer_of(values.contiguous()))
@@ -83,6 +94,14 @@ class HuggingFaceTrainer(ScriptTest):
         for step, loss in self.losses(job).items():
             self.assertAlmostEqual(loss, curve[step], delta=1e-4)
         self.assertLess(curve[60], 0.5 * curve[1])
+
+    def test_all_ranks_stop_early_at_the_same_step_and_load_the_best_model(self):
+        job, ranks = self.job(3, 60, os.path.join(self.folder, "elastic"), "slow", "stop", script=SCRIPT)
+        job.world(ranks[:2])
+        end = self.kill_and_join(job, ranks)
+        self.assertTrue(end.startswith("done 20 "), end)
+        for rank in ranks[1:]:
+            self.assertIn("best True", [line for _, line in rank.lines])
 
     def test_what_cannot_be_done_is_refused(self):
         job = self.new_job(60, self.folder, "auto_find_batch_size", script=SCRIPT)

@@ -143,10 +143,8 @@ class Keeper:
             _warn_of(passed_over, str(path))
             return folder, content
         if passed_over and above == StateVersion():
-            raise UserError(
-                f"all {len(passed_over)} complete checkpoints in {folder.path} are damaged; the latest one because "
-                f"{passed_over[0]}; restore a copy, or empty the folder to start from the first step"
-            )
+            raise UserError(f"all {len(passed_over)} complete checkpoints in {folder.path} are damaged; the latest one because "
+                            f"{passed_over[0]}; restore a copy, or empty the folder to start from the first step")
         _warn_of(passed_over, "what it has")
         return None
 
@@ -273,7 +271,8 @@ class Keeper:
         still being written.
 
         `make_state` returns "model", "optimizer" and "extras", whose tensors this call copies. `wait_s` is the time to
-        wait for the previous checkpoint. Raises UserError if a checkpoint cannot contain one of the values.
+        wait for the previous checkpoint; 0: skip this one. Raises UserError if a checkpoint cannot contain one of the
+        values.
         """
         return self._offer(held, make_state, wait_s, "checkpoint")
 
@@ -290,6 +289,10 @@ class Keeper:
         """Waits for the writer and returns whether it became idle within `timeout` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: self._task is None, timeout)
+
+    def written(self) -> int:
+        """Returns the number of bytes that have been written so far."""
+        return self._folder.written
 
     def world_ended(self) -> None:
         """Call when a world has ended. A checkpoint in progress may be completed in the next world; a skipped
@@ -313,13 +316,10 @@ class Keeper:
             return True
         if not self.wait(wait_s):
             self._late = True
-            if not self._skipped:
+            if not self._skipped and not wait_s:
                 self._skipped = True
-                _log.warning(
-                    "Skipped the checkpoint of step %d because the previous one is still being written; increase "
-                    "the interval or use a faster volume",
-                    held.version.step,
-                )
+                _log.warning("Skipped the checkpoint of step %d because the previous one is still being written; increase "
+                             "the interval or use a faster volume", held.version.step)
             return False
         content = {
             "format": FORMAT,

@@ -1,13 +1,13 @@
 """The content of a checkpoint: copies of plain values and tensors, and their comparison."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from .errors import UserError, listed
-from .state import StateVersion
+from .state import StateVersion, counter_as_dict
 from .world import Epoch
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -28,6 +28,8 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
         return tensors[key]
     if isinstance(value, Mapping):
         items = {_copied(key, where, tensors): _copied(item, f"{where}: {key}", tensors) for key, item in value.items()}
+        if isinstance(value, Counter):
+            return counter_as_dict(items)
         if not hasattr(value, "_metadata"):
             return items
         ordered = OrderedDict(items)  # a module's state: _metadata has the versions of its parts

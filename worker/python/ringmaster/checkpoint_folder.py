@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -39,6 +39,7 @@ _FOLDER_MODE = 0o775  # the volume's group may write there
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _NAME = re.compile(rf"{_NUMBER}\.{_NUMBER}-{_NUMBER}")
 _DONE = re.compile(rf"0 {_NUMBER} ([0-9a-f]{{16}})\n")
+_SYNC_BYTES = 256 << 20
 _NEVER = (NotADirectoryError, FileExistsError)
 
 
@@ -86,6 +87,7 @@ class Draft:
 class Folder:
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self.written = 0  # bytes that save() has written, which show that the volume takes data
 
     def make(self) -> None:
         """Creates the folder. Raises UserError if it can never be created, and Unavailable if it cannot be created,
@@ -183,7 +185,7 @@ class Folder:
                 aside.mkdir()
                 aside.chmod(_FOLDER_MODE)
                 with path.open("xb") as file:
-                    sink = _Sink(file.write, stop)
+                    sink = _Sink(self._counting(file), stop)
                     try:
                         torch.save(content, sink)
                     except RuntimeError as error:  # torch raises it if a write failed
@@ -194,6 +196,23 @@ class Folder:
             shutil.rmtree(aside, ignore_errors=True)
             raise
         return Draft(version, aside, sink.size, sink.digest.hexdigest())
+
+    def _counting(self, file: BinaryIO) -> Callable[[Any], None]:
+        """Returns a function that writes to `file` and counts the bytes. It syncs the file at intervals, so that the
+        count follows what the volume has taken and not what is in memory."""
+        unsynced = 0
+
+        def write(data: Any) -> None:
+            nonlocal unsynced
+            file.write(data)
+            size = memoryview(data).nbytes
+            unsynced += size
+            if unsynced >= _SYNC_BYTES:
+                os.fdatasync(file.fileno())
+                unsynced = 0
+            self.written += size
+
+        return write
 
     def publish(self, draft: Draft) -> None:
         """Renames a checkpoint to its final name. The caller must have the launcher's grant. If a complete checkpoint
@@ -266,7 +285,7 @@ def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
 class _Sink:
     """A file for torch.save that counts bytes, computes the checksum, and can be stopped."""
 
-    def __init__(self, write: Callable[[Any], int], stop: threading.Event):
+    def __init__(self, write: Callable[[Any], None], stop: threading.Event):
         self._write = write
         self._stop = stop
         self.digest = _digest()

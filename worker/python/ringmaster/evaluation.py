@@ -22,13 +22,14 @@ class Evaluation:
     def run(self, model: torch.nn.Module, communicator: Communicator) -> float:
         """Runs the evaluation and returns the mean over all ranks, on every rank. Raises WorldOver if the world
         ended."""
-        training = model.training
+        modes = [(module, module.training) for module in model.modules()]  # a script may keep some in evaluation mode
         model.eval()
         try:
             with torch.no_grad():
                 total, count = self.function(model, communicator.rank, communicator.size)
         finally:
-            model.train(training)
+            for module, training in modes:
+                module.training = training
         sums = torch.tensor([float(total), float(count)], dtype=torch.float64, device=communicator.device)
         communicator.all_reduce(sums).wait()
         return (sums[0] / sums[1]).item()

@@ -51,7 +51,6 @@ class Job:
         self.state = Extras(state if scaler is None else {**state, "scaler": scaler})
         self._scaler = scaler
         self._membership = membership
-        self._timeout = timeout
         named = list(model.named_parameters())
         self._device = device_of([parameter for _, parameter in named if parameter.requires_grad])
         check_optimizer(optimizer, named)
@@ -61,9 +60,9 @@ class Job:
         self._position = Position.open()
         self._audit = AuditLog.open()
         self._log = StepLog()
-        self._keeper = Keeper.open(membership, settings)
+        keeper = Keeper.open(membership, settings)
         self._worlds = WorldEntry(membership, self._training, self._device, position=self._position, audit=self._audit,
-                                  keeper=self._keeper, settings=settings, timeout=timeout, global_batch=global_batch)
+                                  keeper=keeper, settings=settings, timeout=timeout, global_batch=global_batch)
         self._source: BatchSource | None = None
         self._data, self._data_word = "", 0.0  # fingerprint of the batches() and its hash, which each step compares
         self._evaluation: Evaluation | None = None
@@ -203,15 +202,18 @@ class Job:
 
     def backward(self, loss: torch.Tensor, weight: float | None = None) -> None:
         """Adds the gradients of a micro-batch. `loss` is the mean over the samples, or over the units that `weight`
-        counts, such as tokens. `weight` defaults to the number of samples. The step's gradients are those of the mean
-        loss over the whole global batch: the sum of loss times weight over all ranks, divided by the sum of weights.
+        counts, such as tokens. In a loop over batches(), `weight` defaults to the number of samples. The step's
+        gradients are those of the mean loss over the whole global batch: the sum of loss times weight over all ranks,
+        divided by the sum of weights.
         """
         if not self._in_step:
             raise UserError("backward() was called outside of a step: call it in a loop over job.batches(), or after "
                             "job.begin()")
         if self._batch_size and self._batch_computed:
             raise UserError("backward() was called twice for one micro-batch; add the losses and call it once")
-        weight = float(self._batch_size or 1) if weight is None else float(weight)
+        if weight is None and not self._batch_size:
+            raise UserError("backward() was called without a weight in a custom loop; pass the number of samples of the loss")
+        weight = float(self._batch_size if weight is None else weight)
         if not 0 <= weight < math.inf:
             raise UserError(f"backward() was given the weight {weight:g}; weights must be 0 or positive")
         if loss.numel() != 1:
@@ -258,7 +260,8 @@ class Job:
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
-        self._update.run()
+        with torch_seeded(seed_for(self.seed, self.steps + 1, "update"), self._device):  # the same on every rank
+            self._update.run()
         self._applied(reduced)
         return True
 
@@ -290,9 +293,7 @@ class Job:
             return
         if self.rank == 0:
             self._membership.report(self._worlds.world, self._unreported)
-            if self._keeper is not None and self._keeper.due(self.steps):
-                self._position.enter(Phase.EVALUATE)  # copying a large state takes long
-                self._keeper.take(self._worlds.held, self._training.as_dict)
+            self._worlds.keep_if_due()
         self._unreported = None
 
     # --- metrics, callbacks and evaluation
@@ -359,13 +360,11 @@ class Job:
             self._evaluate(last=True)
             self._worlds.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
             progress = self._unreported or Progress(self.steps, self._total_steps)
-            if self.rank == 0 and self._keeper is not None and self._trained:
-                self._keeper.take(self._worlds.held, self._training.as_dict, wait_s=self._timeout)
             self._committed()
             self._position.enter(Phase.DONE)
-            if self._keeper is not None:
-                self._keeper.wait(self._timeout)
-            if not self._trained:
+            if self._trained:
+                self._worlds.keep_last()
+            else:
                 self._membership.nothing_trained()
             if self._membership.finish(self._worlds.world, progress):
                 self.finished = True
@@ -398,3 +397,4 @@ class Job:
         """Resets the requests and the uncommitted step of the previous world. Called in a new world."""
         self._leave = self._suspending = False
         self._unreported = None
+        self._worlds.keep_if_due()  # the last step was applied in the previous world

@@ -11,18 +11,22 @@ import copy
 import hashlib
 import io
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping, NamedTuple
 
 import torch
 
 from .errors import UserError
+from .module_buffers import ModuleBuffers
 from .transport import buffer_of
 from .world import Epoch
 
 # Limit of the optimizer's state and job.state together: _TIMES_MODEL times the model's bytes plus _MORE_BYTES.
 _TIMES_MODEL = 16
 _MORE_BYTES = 4 << 30
+
+_COUNTER = "__counter__"  # the only key of a dict that stands for a collections.Counter
 
 ORIGINS = ("start", "checkpoint", "snapshot", "training", "other")
 
@@ -115,10 +119,26 @@ def _take(value: Any, tensors: list[torch.Tensor]) -> Any:
         keys = list(value)
         if all(isinstance(key, int) for key in keys):
             keys.sort()  # optimizers' states by parameter, in the order in which the parameters first had gradients
-        return {key: _take(value[key], tensors) for key in keys}
+        taken = {key: _take(value[key], tensors) for key in keys}
+        return counter_as_dict(taken) if isinstance(value, Counter) else taken
     if isinstance(value, (list, tuple)):
         taken = [_take(item, tensors) for item in value]
         return taken if isinstance(value, list) else tuple(taken)
+    return value
+
+
+def counter_as_dict(items: dict[Any, Any]) -> dict[str, Any]:
+    """Returns what stands for a Counter with these items in a packed state and in a checkpoint, which older versions of
+    torch.load(weights_only=True) do not read. The state of the scheduler MultiStepLR has one."""
+    return {_COUNTER: items}
+
+
+def _with_counters(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        items = {key: _with_counters(item) for key, item in value.items()}
+        return Counter(items[_COUNTER]) if set(items) == {_COUNTER} else items
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_with_counters, value))
     return value
 
 
@@ -167,11 +187,12 @@ class TrainingState:
         self.model = model
         self.optimizer = optimizer
         self.extras = extras
-        self._norms: list[_Buffer] = []  # a forward pass changes them without a new version in torch
-        self._others: list[_Buffer] = []
+        norms: list[tuple[dict[str, Any], str]] = []
+        others: list[tuple[dict[str, Any], str]] = []
         for module in model.modules():
-            kept = self._norms if isinstance(module, torch.nn.modules.batchnorm._NormBase) else self._others
-            kept += [_Buffer(module._buffers, name) for name, buffer in module._buffers.items() if buffer is not None]
+            kept = norms if isinstance(module, torch.nn.modules.batchnorm._NormBase) else others
+            kept += [(module._buffers, name) for name, buffer in module._buffers.items() if buffer is not None]
+        self._norms, self._others = ModuleBuffers(norms), ModuleBuffers(others)
         self._undo: tuple[list[dict[str, Any]], dict[str, Any]] | None = None
 
     def describe(self) -> str:
@@ -194,7 +215,8 @@ class TrainingState:
             groups, before = self._undo
             extras.update(before)
             optimizer["param_groups"] = [{**group, **values} for group, values in zip(optimizer["param_groups"], groups)]
-            copies = {id(buffer.tensor): buffer.copy for buffer in (*self._norms, *self._others)}
+            copies = {id(values): copy for buffers in (self._norms, self._others)
+                      for values, copy in zip(buffers.now(), buffers.copies())}
         model = {name: copies.get(id(values), values) for name, values in self.model.state_dict(keep_vars=True).items()}
         model = {name: values.detach() if isinstance(values, torch.Tensor) else values for name, values in model.items()}
         return {"model": model, "optimizer": optimizer, "extras": {**self.extras.unclaimed, **extras}}
@@ -224,6 +246,7 @@ class TrainingState:
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
+            _keep_types(self.optimizer, state["optimizer"])
         except (RuntimeError, ValueError, KeyError) as error:
             raise UserError(f"the state does not fit this model and optimizer: {error}") from error
         self.extras.load(state["extras"], self.optimizer)
@@ -236,11 +259,8 @@ class TrainingState:
 
     def remember(self) -> None:
         """Call at the start of a step. Saves the values that the script may change before the step is committed."""
-        for buffer in self._norms:
-            buffer.remember()
-        for buffer in self._others:
-            if buffer.changed():
-                buffer.remember()
+        self._norms.remember()
+        self._others.remember()
         extras = {name: copy.deepcopy(part.state_dict()) for name, part in self.extras.items()}
         self._undo = (_values_of(self.optimizer), extras)
 
@@ -250,8 +270,8 @@ class TrainingState:
             return
         groups, extras = self._undo
         self._undo = None
-        for buffer in (*self._norms, *self._others):
-            buffer.put_back()
+        self._norms.put_back()
+        self._others.put_back()
         for name, state in extras.items():
             self.extras[name].load_state_dict(state)
         _set_values(self.optimizer, groups)
@@ -265,59 +285,23 @@ class TrainingState:
     def statistics(self, weight: float, first: bool) -> torch.Tensor | None:
         """Returns the running averages of normalisation layers times `weight`, to be summed over all ranks, or None if
         there are none. Counts are taken only from the rank for which `first` is True."""
-        if not self._norms:
-            return None
-        parts = [buffer.now().detach().reshape(-1).double() * (weight if buffer.averaged() else float(first))
-                 for buffer in self._norms]
-        return torch.cat(parts)
+        parts = [values.detach().reshape(-1).double() * (weight if values.is_floating_point() else float(first))
+                 for values in self._norms.now()]
+        return torch.cat(parts) if parts else None
 
     def put_statistics(self, sums: torch.Tensor, weights: float) -> None:
         at = 0
-        for buffer in self._norms:
-            values = buffer.now()
+        for values in self._norms.now():
             part = sums[at:at + values.numel()].view(values.shape)
-            values.copy_(part / weights if buffer.averaged() else part)
+            values.copy_(part / weights if values.is_floating_point() else part)
             at += values.numel()
 
     def changed_buffers(self) -> list[int]:
         """Returns the numbers of the buffers, except running averages, that have changed since remember()."""
-        return [number for number, buffer in enumerate(self._others) if buffer.changed()]
+        return self._others.changed()
 
     def other_buffers(self) -> list[torch.Tensor]:
-        return [buffer.now() for buffer in self._others]
-
-
-class _Buffer:
-    """A buffer of a module and a copy of its previous value."""
-
-    def __init__(self, of_module: dict[str, Any], name: str):
-        self._of_module = of_module
-        self._name = name
-        self._version = -1
-        self.tensor: torch.Tensor | None = None
-        self.copy: torch.Tensor | None = None
-
-    def now(self) -> torch.Tensor:
-        return self._of_module[self._name]
-
-    def averaged(self) -> bool:
-        return self.now().is_floating_point()
-
-    def changed(self) -> bool:
-        return self.now() is not self.tensor or self.tensor._version != self._version
-
-    def remember(self) -> None:
-        self.tensor = self.now()
-        if self.copy is None or self.copy.shape != self.tensor.shape or self.copy.dtype != self.tensor.dtype:
-            self.copy = torch.empty_like(self.tensor)
-        self.copy.copy_(self.tensor)
-        self._version = self.tensor._version
-
-    def put_back(self) -> None:
-        self._of_module[self._name] = self.tensor
-        with torch.no_grad():
-            self.tensor.copy_(self.copy)
-        self._version = self.tensor._version
+        return self._others.now()
 
 
 class Extras(dict):
@@ -333,14 +317,14 @@ class Extras(dict):
     def __setitem__(self, name: str, part: Any) -> None:
         super().__setitem__(name, part)
         if name in self.unclaimed:
-            part.load_state_dict(self.unclaimed.pop(name))
+            part.load_state_dict(_with_counters(self.unclaimed.pop(name)))
             _set_values(self._optimizer, self._values)  # a scheduler changes them when it is created
 
     def load(self, state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
         self.unclaimed = {name: part for name, part in state.items() if name not in self}
         for name, part in self.items():
             if name in state:
-                part.load_state_dict(state[name])
+                part.load_state_dict(_with_counters(state[name]))
         self._optimizer = optimizer
         self._values = _values_of(optimizer)
 
@@ -358,6 +342,26 @@ def _set_values(optimizer: torch.optim.Optimizer, values: list[dict[str, Any]]) 
                 group[key].copy_(value)
             else:
                 group[key] = value
+
+
+def _keep_types(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """Gives the tensors of a loaded optimizer's state the types that they were saved with: torch converts them to the
+    types of their parameters, and so rounds what an optimizer keeps in float32 for bfloat16 parameters."""
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for number, parameter in zip(numbers, parameters):
+        if number in saved["state"]:
+            optimizer.state[parameter] = _typed(optimizer.state[parameter], saved["state"][number])
+
+
+def _typed(loaded: Any, saved: Any) -> Any:
+    if isinstance(loaded, torch.Tensor) and isinstance(saved, torch.Tensor):
+        return loaded if loaded.dtype == saved.dtype else saved.to(loaded.device, copy=True)
+    if isinstance(loaded, dict) and isinstance(saved, Mapping):
+        return {key: _typed(item, saved.get(key)) for key, item in loaded.items()}
+    if isinstance(loaded, (list, tuple)) and isinstance(saved, (list, tuple)) and len(loaded) == len(saved):
+        return type(loaded)(map(_typed, loaded, saved))
+    return loaded
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer, named: list[tuple[str, torch.nn.Parameter]]) -> None:

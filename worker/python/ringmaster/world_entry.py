@@ -23,6 +23,8 @@ _logger = logging.getLogger("ringmaster")
 # Maximum wait of a suspension: two minutes for its checkpoint, and half a minute until the ranks end.
 _SUSPENSION_LIMIT = 150.0
 
+_STUCK = 60.0  # seconds
+
 
 class WorldEntry:
     """Joins and leaves worlds. After join(), `world` and `communicator` belong to the current world, and `held` is the
@@ -89,6 +91,31 @@ class WorldEntry:
         while not keeper.take(self.held, self._training.as_dict, wait_s=0.2):
             if (time.monotonic() > limit or self._membership.why_over(epoch) is not None
                     or self._membership.switch_wanted(epoch)):
+                return
+
+    def keep_if_due(self) -> None:
+        """If a checkpoint of this job's training is due, rank 0 starts saving it. All ranks must have applied its step."""
+        due = self._keeper is not None and self.held.origin == "training" and self._keeper.due(self.held.version.step)
+        if due and self.world.rank == 0:
+            self._position.enter(Phase.EVALUATE)  # copying a large state takes long
+            self._keeper.take(self.held, self._training.as_dict)
+
+    def keep_last(self) -> None:
+        """Rank 0 saves the state after the last step, and waits until it is written or the world ends. Gives up if the
+        volume takes no data for _STUCK seconds."""
+        keeper = self._keeper
+        if self.world.rank != 0 or keeper is None:
+            return
+        written, since = -1, 0.0
+        while not (keeper.take(self.held, self._training.as_dict, wait_s=0.2) and keeper.wait(0.2)):
+            if self._membership.why_over(self.world.epoch) is not None:
+                return
+            if keeper.written() != written:
+                written, since = keeper.written(), time.monotonic()
+            elif time.monotonic() - since > _STUCK:
+                reason = f"the volume took no data of the last checkpoint for {_STUCK:g} s"
+                _logger.warning("training ends without a checkpoint of step %d: %s", self.held.version.step, reason)
+                self._membership.unprotected("checkpoint", reason)
                 return
 
     def leave_at_boundary(self) -> None:

@@ -61,8 +61,8 @@ class Accelerator(accelerate.Accelerator):
         schedulers = [prepared.scheduler for prepared in self._schedulers]
         state = {f"scheduler {number}": scheduler for number, scheduler in enumerate(schedulers)}
         state.update(settings.pop("state", None) or {})
-        optimizer.register_step_pre_hook(self._clip)
         self.job = ringmaster.join(model, optimizer, scaler=self.scaler, state=state, **settings)
+        self.job.before_update(self._clip)
         for scheduler in schedulers:
             self.job.after_step(scheduler.step)
         self._follow()
@@ -85,9 +85,9 @@ class Accelerator(accelerate.Accelerator):
     def clip_grad_value_(self, parameters: Any, clip_value: float) -> None:
         raise UserError("clip_grad_value_() would clip this rank's part of the gradients only; use clip_grad_norm_()")
 
-    def _clip(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def _clip(self) -> None:
         if self._max_norm is not None:
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            parameters = [parameter for group in self.job.optimizer.param_groups for parameter in group["params"]]
             self._norm = torch.nn.utils.clip_grad_norm_(parameters, self._max_norm)
 
     def _follow(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import IntervalStrategy
 
 import ringmaster
@@ -82,6 +83,8 @@ class Trainer(transformers.Trainer):
         self._batches.close()
         while not self.job.finish():
             pass
+        if self.args.load_best_model_at_end and self.state.best_model_checkpoint is not None:
+            self._load_best_model()
         return result
 
     # --- methods of the Trainer that the job replaces
@@ -101,11 +104,10 @@ class Trainer(transformers.Trainer):
     def join(self) -> None:
         """Joins the job. Called before the first step."""
         args = self.args
-        optimizer = self.optimizer.optimizer
-        optimizer.register_step_pre_hook(self._clip)
-        self.job = ringmaster.join(self.model, optimizer, global_batch=self.global_batch, seed=args.seed,
+        self.job = ringmaster.join(self.model, self.optimizer.optimizer, global_batch=self.global_batch, seed=args.seed,
                                    micro_batch=args.per_device_train_batch_size, scaler=self.accelerator.scaler,
-                                   state={"scheduler": self.lr_scheduler})
+                                   state={"scheduler": self.lr_scheduler, "trainer": _StateOfTrainer(self)})
+        self.job.before_update(self._clip)
         if not isinstance(self.lr_scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.job.after_step(self.lr_scheduler.step)
         dataset, collator = self.train_dataset, self.data_collator
@@ -149,8 +151,8 @@ class Trainer(transformers.Trainer):
         self.state.global_step = self.job.steps - 1  # the Trainer adds one
         return torch.tensor(self.job.loss, device=self.args.device)
 
-    def _clip(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    def _clip(self) -> None:
+        parameters = [parameter for group in self.job.optimizer.param_groups for parameter in group["params"]]
         self._norm = torch.nn.utils.clip_grad_norm_(parameters, self.args.max_grad_norm or math.inf)
 
     def _clip_grad_norm(self, model: torch.nn.Module) -> torch.Tensor:
@@ -161,6 +163,10 @@ class Trainer(transformers.Trainer):
 
     def floating_point_ops(self, inputs: Any) -> int:
         return 0  # the share of a rank changes
+
+    def _load_best_model(self) -> None:
+        if self.job.finished:  # until then, all ranks have the state of the last step
+            super()._load_best_model()
 
     def _save_checkpoint(self, *positional: Any, **named: Any) -> None:
         if self.is_world_process_zero():
@@ -179,6 +185,30 @@ class _Follow(transformers.TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._trainer.follow()
         control.should_training_stop |= self._trainer.job.finishing
+
+
+class _StateOfTrainer:
+    """What decides when training ends, which all ranks must therefore have: the best value so far, and the states of
+    callbacks such as EarlyStoppingCallback."""
+
+    _BEST = ("best_metric", "best_global_step", "best_model_checkpoint")
+
+    def __init__(self, trainer: Trainer):
+        self._trainer = trainer
+
+    def _callbacks(self) -> list[ExportableState]:
+        return [one for one in self._trainer.callback_handler.callbacks if isinstance(one, ExportableState)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": {name: getattr(self._trainer.state, name, None) for name in self._BEST},
+                "callbacks": [callback.state()["attributes"] for callback in self._callbacks()]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, value in state["best"].items():
+            setattr(self._trainer.state, name, value)
+        for callback, attributes in zip(self._callbacks(), state["callbacks"]):
+            for name, value in attributes.items():
+                setattr(callback, name, value)
 
 
 class _Counter:
