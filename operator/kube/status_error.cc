@@ -69,6 +69,14 @@ std::string ForbiddenReason(const std::string& message) {
   return {};
 }
 
+// Returns true if the API server rejected an object because it does not know the kind of the
+// object's owner yet: the admission plugin OwnerReferencesPermissionEnforcement learns of a new
+// CustomResourceDefinition up to half a minute late.
+bool OwnerIsNotKnownYet(const Error& error) {
+  return error.kind == ErrorKind::kForbidden &&
+         error.message.find("cannot find RESTMapping") != std::string::npos;
+}
+
 }  // namespace
 
 Error ReadStatusError(const http::Response& response) {
@@ -81,6 +89,7 @@ Error ReadStatusError(const http::Response& response) {
   // Cut the message, because it may repeat a request of up to a megabyte.
   error.message =
       CutText("HTTP " + std::to_string(response.status) + ": " + error.message, kMaxMessageBytes);
+  if (OwnerIsNotKnownYet(error)) error.kind = ErrorKind::kThrottled;
   if (error.kind == ErrorKind::kForbidden) error.reason = ForbiddenReason(error.message);
   error.retry_after = RetryAfter(response, body);
   return error;

@@ -47,7 +47,7 @@ waits_with() { # job reason message-pattern
   as_user delete trainingjob "$1" >/dev/null
 }
 worker no-gpus 'gpus: 64'
-waits_with no-gpus Unschedulable 'cannot be scheduled.*Insufficient nvidia.com/gpu'
+waits_with no-gpus Unschedulable 'Insufficient nvidia.com/gpu; container worker requests 64 nvidia.com/gpu, and no node has any: '
 mount='volumeMounts: [{name: data, mountPath: /data}]'
 worker no-claim "volumes: [{name: data, persistentVolumeClaim: {claimName: gone}}], $mount"
 waits_with no-claim Unschedulable 'cannot be scheduled.*persistentvolumeclaim "gone" not found'

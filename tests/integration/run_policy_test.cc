@@ -244,9 +244,9 @@ TEST_F(RunPolicyTest, AStartThatTakesTooLongNamesWhatIsMissing) {
   WaitCondition("digits", "Failed", "True", "StartTimeout");
   EXPECT_THAT(
       TextAt(Condition("digits", "Failed"), "/message"),
-      HasSubstr(
-          "digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
-          "nvidia.com/gpu; the Pod requests nvidia.com/gpu: ask the platform team how much "));
+      HasSubstr("digits-worker-0 cannot be scheduled: 0/3 nodes are available: 3 Insufficient "
+                "nvidia.com/gpu; the Pod requests nvidia.com/gpu, and no node has any: ask the "
+                "platform "));
   WaitFor("an event", [&] { return Events("StartTimeout").size() == 1; });
 }
 

@@ -14,6 +14,7 @@ std::vector<std::string> NodeChanges::JobsToLookAt(const std::string& name) {
     NodeView ordinary;
     ordinary.name = name;
     ordinary.addresses = now->addresses;
+    ordinary.extended_resources = now->extended_resources;
     const bool same = *now == (last == last_.end() ? ordinary : last->second);
     last_[name] = *now;
     if (same) return {};

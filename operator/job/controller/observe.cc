@@ -62,7 +62,9 @@ void FindNodes(const NodeStore& nodes, Observed& observed) {
   NodesSeen& seen = observed.nodes;
   seen.known = nodes.Synced();
   bool trouble = false;
+  bool unschedulable = false;
   const auto add = [&](const PodPtr& pod) {
+    unschedulable = unschedulable || (pod != nullptr && !pod->unschedulable.empty());
     if (pod == nullptr || pod->node.empty() || seen.of_job.contains(pod->node)) return;
     NodePtr node = nodes.Get(pod->node);
     if (node == nullptr) return;
@@ -71,10 +73,17 @@ void FindNodes(const NodeStore& nodes, Observed& observed) {
   };
   add(observed.launcher);
   observed.ForEachWorker(add);
-  if (!trouble) return;
+  if (!trouble && !unschedulable) return;
   for (const NodePtr& node : nodes.List()) {
-    ++seen.total;
-    seen.not_ready += node->ready ? 0 : 1;
+    if (trouble) {
+      ++seen.total;
+      seen.not_ready += node->ready ? 0 : 1;
+    }
+    if (!unschedulable) continue;
+    for (const auto& [resource, amount] : node->extended_resources) {
+      int64_t& largest = seen.largest[resource];
+      largest = std::max(largest, amount);
+    }
   }
 }
 

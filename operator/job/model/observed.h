@@ -32,6 +32,9 @@ struct NodesSeen {
   // Numbers of nodes in the cluster; counted only if a node of this job is not ready.
   int total = 0;
   int not_ready = 0;
+  // By extended resource, the most that a node of the cluster has; set only while a Pod of the job
+  // cannot be scheduled.
+  std::map<std::string, int64_t> largest;
 };
 
 struct Observed {

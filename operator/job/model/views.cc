@@ -80,6 +80,25 @@ void ReadMemoryLimit(const json& object, const std::string& managed, ContainerVi
   }
 }
 
+// Reads the requests; the scheduler treats a limit without a request as a request. Called only for
+// Pods that cannot be scheduled, to save memory.
+void ReadRequests(const json& object, const std::string& managed, PodView& pod) {
+  for (const json& container : kube::GetArray(object, {"spec", "containers"})) {
+    const std::string name = kube::GetString(container, {"name"});
+    for (const char* kind : {"requests", "limits"}) {
+      const json* amounts = kube::Find(container, {"resources", kind});
+      if (amounts == nullptr || !amounts->is_object()) continue;
+      for (const auto& [resource, amount] : amounts->items()) {
+        RequestView& request = pod.requests[resource];
+        const bool prefer =
+            request.container.empty() || (name == managed && request.container != managed);
+        if (!prefer) continue;
+        request = {name, amount.is_string() ? amount.get<std::string>() : amount.dump()};
+      }
+    }
+  }
+}
+
 ContainerView ReadContainers(const json& object, const std::string& managed) {
   ContainerView view;
   for (const json& status : kube::GetArray(object, {"status", "containerStatuses"})) {
@@ -121,6 +140,18 @@ void AddFirstOf(const std::string& range, std::set<std::string>& addresses) {
   if (first.ends_with(".0")) {
     addresses.insert(first.substr(0, first.size() - 1) + "1");
   }
+}
+
+// Returns the extended resources: their names have a domain, and their amounts are integers.
+std::map<std::string, int64_t> ExtendedResourcesOf(const json& node) {
+  std::map<std::string, int64_t> resources;
+  const json* allocatable = kube::Find(node, {"status", "allocatable"});
+  if (allocatable == nullptr || !allocatable->is_object()) return resources;
+  for (const auto& [resource, amount] : allocatable->items()) {
+    if (resource.find('/') == std::string::npos) continue;
+    if (const auto whole = kube::ReadWholeQuantity(amount)) resources[resource] = *whole;
+  }
+  return resources;
 }
 
 std::vector<std::string> AddressesOf(const json& node) {
@@ -170,8 +201,10 @@ Result<PodView> ProjectPod(const json& object) {
   pod.reason = kube::GetString(object, {"status", "reason"});
   pod.message = kube::GetString(object, {"status", "message"});
   ReadConditions(object, pod);
-  pod.container = ReadContainers(object, pod.role == Role::kLauncher ? control::kLauncherContainer
-                                                                     : control::kWorkerContainer);
+  const char* managed =
+      pod.role == Role::kLauncher ? control::kLauncherContainer : control::kWorkerContainer;
+  if (!pod.unschedulable.empty()) ReadRequests(object, managed, pod);
+  pod.container = ReadContainers(object, managed);
   return pod;
 }
 
@@ -205,6 +238,7 @@ Result<NodeView> ProjectNode(const json& object) {
         node.out_of_service || kube::GetString(taint, {"key"}) == kOutOfServiceTaint;
   }
   node.addresses = AddressesOf(object);
+  node.extended_resources = ExtendedResourcesOf(object);
   for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
     if (kube::GetString(condition, {"type"}) != "Ready") continue;
     node.ready = kube::GetString(condition, {"status"}) == "True";

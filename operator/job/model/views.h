@@ -5,6 +5,7 @@
 // functions create them when objects arrive; observe.h and the planner read them.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct ContainerView {
   std::string memory_limit;   // the limit in its spec; set only if it ran out of memory
 };
 
+// What a container requests of a resource.
+struct RequestView {
+  std::string container;
+  std::string amount;  // a quantity
+};
+
 struct PodView {
   std::string ns;
   std::string name;
@@ -53,6 +60,9 @@ struct PodView {
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message
   std::string unschedulable;  // the scheduler's message while no node fits; else empty
+  // By resource, the managed container's request, or else that of another container; set only while
+  // no node fits.
+  std::map<std::string, RequestView> requests;
   ContainerView container;
 
   // Returns true if the managed container has ended, or all containers of the Pod have.
@@ -88,6 +98,8 @@ struct NodeView {
   // The source addresses of connections from processes on the node: the node's addresses, and the
   // first addresses of its Pod ranges, which network plugins assign to the node.
   std::vector<std::string> addresses{};
+  // How much of each extended resource, such as nvidia.com/gpu, its Pods can request in total.
+  std::map<std::string, int64_t> extended_resources{};
 
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };

@@ -32,14 +32,14 @@ std::string ReadyOf(int ready, int wanted) {
 
 // Returns the condition for the Pod if it cannot start without intervention.
 std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& pod,
-                                   const SlowStart& slow) {
+                                   const NodesSeen& nodes, const SlowStart& slow) {
   if (!pod.unschedulable.empty()) {
     return Condition{.type = api::kWorkersReady,
                      .status = ConditionStatus::kFalse,
                      .reason = api::kReasonUnschedulable,
                      .message = pod.name +
                                 " cannot be scheduled: " + WhyUnschedulable(pod.unschedulable) +
-                                HowToSchedule(pod.unschedulable, job, pod.role)};
+                                HowToSchedule(pod, nodes, job)};
   }
   if (IsNormalWait(pod.container.waiting_reason)) {
     if (slow.asked != pod.uid || slow.warning.empty()) return std::nullopt;
@@ -60,10 +60,10 @@ std::optional<Condition> TroubleOf(const api::TrainingJob& job, const PodView& p
 std::optional<Condition> TroubleWithPods(const api::TrainingJob& job, const Observed& observed,
                                          const SlowStart& slow) {
   if (observed.launcher != nullptr && !observed.launcher->deleting) {
-    if (auto trouble = TroubleOf(job, *observed.launcher, slow)) return trouble;
+    if (auto trouble = TroubleOf(job, *observed.launcher, observed.nodes, slow)) return trouble;
   }
   for (const PodPtr& worker : observed.live) {
-    if (auto trouble = TroubleOf(job, *worker, slow)) return trouble;
+    if (auto trouble = TroubleOf(job, *worker, observed.nodes, slow)) return trouble;
   }
   return std::nullopt;
 }

@@ -1,12 +1,13 @@
 #include "operator/job/policy/start_advice.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
-#include "common/control/pod_contract.h"
 #include "operator/job/policy/image_policy.h"
 #include "operator/kube/json_access.h"
 
@@ -55,21 +56,12 @@ std::string InsufficientResource(std::string_view message) {
   return resource;
 }
 
-// Returns "container worker requests 8 nvidia.com/gpu" where the worker's template states the
-// amount.
-std::string RequestOf(const std::string& resource, const api::WorkerSpec& worker, Role role) {
-  const nlohmann::json pod = nlohmann::json::parse(worker.template_json, nullptr, false);
-  for (const nlohmann::json& container : kube::GetArray(pod, {"spec", "containers"})) {
-    if (role != Role::kWorker || kube::GetString(container, {"name"}) != control::kWorkerContainer)
-      continue;
-    for (const char* kind : {"requests", "limits"}) {
-      const nlohmann::json* amount = kube::Find(container, {"resources", kind, resource});
-      if (amount == nullptr) continue;
-      return "container worker requests " +
-             (amount->is_string() ? amount->get<std::string>() : amount->dump()) + " " + resource;
-    }
-  }
-  return "the Pod requests " + resource;
+// Returns "container worker requests 8 nvidia.com/gpu".
+std::string RequestOf(const std::string& resource, const PodView& pod) {
+  const auto request = pod.requests.find(resource);
+  if (request == pod.requests.end()) return "the Pod requests " + resource;
+  return "container " + request->second.container + " requests " + request->second.amount + " " +
+         resource;
 }
 
 std::string FieldOf(const std::string& resource, const api::WorkerSpec& worker, Role role) {
@@ -78,6 +70,36 @@ std::string FieldOf(const std::string& resource, const api::WorkerSpec& worker, 
   }
   const std::string gpu = worker.gpu_resource.empty() ? api::kGpuResource : worker.gpu_resource;
   return resource == gpu ? kGpusField : "spec.worker.resources";
+}
+
+// Returns the advice for a resource of which no node has enough. Nodes are known to have extended
+// resources; how much CPU and memory they have is not read.
+std::string HowToFit(const std::string& resource, const PodView& pod, const NodesSeen& nodes,
+                     const api::WorkerSpec& worker) {
+  constexpr char kAgain[] = ", delete the job and apply it again";
+  const std::string field = FieldOf(resource, worker, pod.role);
+  const std::string request = "; " + RequestOf(resource, pod);
+  if (!nodes.known || !Contains(resource, "/")) {
+    return request +
+           ": ask the platform team how much the largest node has (kubectl describe nodes shows "
+           "it); if that is less, lower " +
+           field + kAgain + "; otherwise wait until enough is free";
+  }
+
+  const auto found = nodes.largest.find(resource);
+  const int64_t largest = found == nodes.largest.end() ? 0 : found->second;
+  if (largest == 0) {
+    return request + ", and no node has any: ask the platform team for nodes that have it, or " +
+           (field == kGpusField ? "remove " : "lower ") + field + kAgain;
+  }
+  const std::string has = ", and the largest node has " + std::to_string(largest) + ": ";
+  const auto requested = pod.requests.find(resource);
+  const auto amount = requested == pod.requests.end()
+                          ? std::nullopt
+                          : kube::ReadWholeQuantity(requested->second.amount);
+  const bool fits = amount.has_value() && *amount <= largest;
+  return request + has + (fits ? "wait until enough is free, or lower " : "lower ") + field +
+         kAgain;
 }
 
 }  // namespace
@@ -116,20 +138,14 @@ std::string WhyNotStarted(const ContainerView& container) {
   return "cannot pull image \"" + image + "\": " + why;
 }
 
-std::string HowToSchedule(const std::string& scheduler_message, const api::TrainingJob& job,
-                          Role role) {
+std::string HowToSchedule(const PodView& pod, const NodesSeen& nodes, const api::TrainingJob& job) {
+  const std::string& scheduler_message = pod.unschedulable;
   if (Contains(scheduler_message, "persistentvolumeclaim \"") &&
       Contains(scheduler_message, "not found")) {
     return CreateOrCorrect("PersistentVolumeClaim", job.ns, "claimName");
   }
   if (Contains(scheduler_message, "Insufficient ")) {
-    const std::string resource = InsufficientResource(scheduler_message);
-    const std::string field = FieldOf(resource, job.spec.worker, role);
-    return "; " + RequestOf(resource, job.spec.worker, role) +
-           ": ask the platform team how much the largest node has (kubectl describe nodes shows "
-           "it); if that is less, lower " +
-           field + (field == kGpusField ? ", or remove it if no node has any" : "") +
-           ", then delete the job and apply it again; otherwise wait until enough is free";
+    return HowToFit(InsufficientResource(scheduler_message), pod, nodes, job.spec.worker);
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";

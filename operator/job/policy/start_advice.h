@@ -7,6 +7,7 @@
 #include <string>
 
 #include "operator/api/types.h"
+#include "operator/job/model/observed.h"
 #include "operator/job/model/views.h"
 
 namespace ringmaster::job {
@@ -19,9 +20,9 @@ std::string WhyUnschedulable(const std::string& scheduler_message);
 // kubelet and the runtime, and without the ports of a query, which differ in each attempt.
 std::string WhyNotStarted(const ContainerView& container);
 
-// Return advice that starts with "; "; empty if the message is unknown. `role`: the Pod's role.
-std::string HowToSchedule(const std::string& scheduler_message, const api::TrainingJob& job,
-                          Role role);
+// Return advice that starts with "; "; empty if the message is unknown.
+// For a Pod that cannot be scheduled. `nodes`: what Observe() found for it.
+std::string HowToSchedule(const PodView& pod, const NodesSeen& nodes, const api::TrainingJob& job);
 // `spec_image`: the image in the job's spec; empty: the installation's worker image.
 std::string HowToPull(const ContainerView& container, const std::string& spec_image);
 // For a Pod that waits for a volume. `ns`: its namespace.

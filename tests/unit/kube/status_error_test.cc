@@ -54,6 +54,19 @@ TEST(StatusError, TellsQuotaFromMissingRights) {
   EXPECT_EQ(policy.reason, "");
 }
 
+TEST(StatusError, AnOwnersKindThatIsNotKnownYetIsNoMissingRight) {
+  const Error error = ReadStatusError(
+      {403,
+       {},
+       Status("Forbidden",
+              "pods w-0 is forbidden: cannot set blockOwnerDeletion in this case because cannot "
+              "find RESTMapping for APIVersion ringmaster.dev/v1alpha1 Kind TrainingJob: no "
+              "matches for kind TrainingJob in version ringmaster.dev/v1alpha1")});
+
+  EXPECT_EQ(error.kind, ErrorKind::kThrottled);
+  EXPECT_EQ(error.reason, "");
+}
+
 TEST(StatusError, ReadsRetryAfterFromHeaderOrBody) {
   const Error header = ReadStatusError({429, {{"Retry-After", "7"}}, "too many"});
   const Error body =

@@ -185,6 +185,27 @@ TEST(Observe, LooksAtTheNodesOfItsPods) {
   EXPECT_EQ(trouble.nodes.total, 2);
 }
 
+TEST(Observe, FindsHowMuchTheLargestNodeHasOfWhatAPodDoesNotGet) {
+  Cluster cluster;
+  for (const auto& [name, gpus] : {std::pair{"node-0", "2"}, {"node-1", "8"}, {"node-2", "4"}}) {
+    json node = Node(name, name == std::string("node-0") ? "Unknown" : "True");
+    node["status"]["allocatable"] = {{"cpu", "64"}, {"nvidia.com/gpu", gpus}};
+    Cluster::Put(cluster.nodes, node);
+  }
+  json worker = Worker(0, kJobUid, "Pending");
+  Cluster::Put(cluster.pods, worker);
+
+  const Observed waits = cluster.See(JobBuilder().Build());
+  worker["status"]["conditions"] = {
+      {{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}}};
+  Cluster::Put(cluster.pods, worker);
+  const Observed cannot = cluster.See(JobBuilder().Build());
+
+  EXPECT_TRUE(waits.nodes.largest.empty()) << "set only for a Pod that cannot be scheduled";
+  EXPECT_EQ(cannot.nodes.largest, (std::map<std::string, int64_t>{{"nvidia.com/gpu", 8}}));
+  EXPECT_EQ(cannot.nodes.total, 0) << "no node of the job is in trouble";
+}
+
 TEST(Observe, FindsItsServices) {
   Cluster cluster;
   json service = Object("digits-launcher", kJobUid);

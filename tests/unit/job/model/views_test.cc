@@ -173,6 +173,43 @@ TEST(Views, KeepTheSchedulersMessage) {
   EXPECT_EQ(pod.unschedulable, "0/3 nodes");
 }
 
+TEST(Views, ShowWhatAPodThatCannotBeScheduledRequests) {
+  const std::string pod = R"({
+    "metadata": {"name": "x", "labels": {"ringmaster.dev/role": "worker"}},
+    "spec": {"containers": [
+      {"name": "side", "resources": {"requests": {"cpu": "1", "example.com/disk": 1}}},
+      {"name": "worker", "resources": {
+          "requests": {"cpu": "4", "memory": null}, "limits": {"cpu": "8", "nvidia.com/gpu": "64"}}},
+      {"name": "other", "resources": {"requests": {"cpu": "2"}, "limits": "?"}}, 7]},
+    "status": {"conditions": [{"type": "PodScheduled", "status": ")";
+
+  const PodView waits = Project((pod + R"(False", "reason": "Unschedulable"}]}})").c_str());
+  const PodView runs = Project((pod + R"(True"}]}})").c_str());
+
+  const auto amount = [&](const char* resource) {
+    const auto found = waits.requests.find(resource);
+    return found == waits.requests.end() ? "none"
+                                         : found->second.container + " " + found->second.amount;
+  };
+  EXPECT_EQ(amount("cpu"), "worker 4");
+  EXPECT_EQ(amount("nvidia.com/gpu"), "worker 64");
+  EXPECT_EQ(amount("example.com/disk"), "side 1");
+  EXPECT_TRUE(runs.requests.empty());
+}
+
+TEST(Views, ReadTheExtendedResourcesOfANode) {
+  const auto of = [](const std::string& status) {
+    const auto node = ProjectNode(
+        *ParseJson(R"({"metadata": {"name": "n"}, "status": {"allocatable": )" + status + "}}"));
+    return node.ok() ? node->extended_resources : std::map<std::string, int64_t>{{"error", 1}};
+  };
+
+  EXPECT_EQ(of(R"({"cpu": "8", "nvidia.com/gpu": "8", "a/b": 2, "a/c": "1k", "a/d": null})"),
+            (std::map<std::string, int64_t>{{"a/b", 2}, {"nvidia.com/gpu", 8}}));
+  EXPECT_EQ(of("[]"), (std::map<std::string, int64_t>{}));
+  EXPECT_EQ(of("null"), (std::map<std::string, int64_t>{}));
+}
+
 TEST(Views, ReadWhenAPodGotItsNodeAndWhyItIsTakenAway) {
   const PodView pod = Project(R"({"metadata": {"name": "x"}, "status": {"conditions": [
       {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-20T10:00:00Z"},

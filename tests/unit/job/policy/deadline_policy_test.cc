@@ -147,8 +147,7 @@ TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
        "Unschedulable: digits-worker-1 cannot be scheduled: 0/3 nodes are available: 3 "
        "Insufficient nvidia.com/gpu; the Pod requests nvidia.com/gpu: ask the platform team how "
        "much the largest node has (kubectl describe nodes shows it); if that is less, lower "
-       "spec.worker.gpus, or remove it if no node has any, then delete the job and apply it again; "
-       "otherwise wait until enough is free"},
+       "spec.worker.gpus, delete the job and apply it again; otherwise wait until enough is free"},
       {"no image",
        PodBuilder::Worker(1).Waiting("ImagePullBackOff", "Back-off pulling image \"x\""),
        {},

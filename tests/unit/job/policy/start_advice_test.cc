@@ -11,6 +11,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+PodView Unscheduled(const std::string& said) {
+  PodView pod;
+  pod.role = Role::kWorker;
+  pod.unschedulable = said;
+  return pod;
+}
+
 TEST(StartAdvice, ASchedulersReasonsAreShownWithoutItsAttempts) {
   EXPECT_EQ(WhyUnschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu. no new "
                              "claims to deallocate, preemption: 0/3 nodes are available: 3 "
@@ -30,27 +37,13 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
     const char* said;
     const char* advice;
   };
-  const api::TrainingJob job =
-      ringmaster::testing::JobBuilder()
-          .WorkerTemplate(R"({"spec": {"containers": [{"name": "worker", "resources": {
-              "requests": {"memory": "400Gi"},
-              "limits": {"nvidia.com/gpu": 64, "memory": "500Gi"}}}]}})")
-          .Build();
+  const api::TrainingJob job = ringmaster::testing::JobBuilder().Build();
+  NodesSeen nodes;
+  nodes.known = true;
   for (const auto& [said, advice] : {
            Row{"3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}",
-               "; container worker requests 64 nvidia.com/gpu: ask the platform team how much the "
-               "largest node has (kubectl describe nodes shows it); if that is less, lower "
-               "spec.worker.gpus, or remove it if no node has any, then delete the job and apply "
-               "it again; otherwise wait until enough is free"},
-           Row{"0/3 nodes are available: 3 Insufficient memory.",
-               "; container worker requests 400Gi memory: ask the platform team how much the "
-               "largest node has (kubectl describe nodes shows it); if that is less, lower "
-               "spec.worker.resources, then delete the job and apply it again; otherwise wait "
-               "until enough is free"},
-           Row{"3 Insufficient cpu",
-               "; the Pod requests cpu: ask the platform team how much the largest node has "
-               "(kubectl describe nodes shows it); if that is less, lower spec.worker.resources, "
-               "then delete the job and apply it again; otherwise wait until enough is free"},
+               "; the Pod requests nvidia.com/gpu, and no node has any: ask the platform team for "
+               "nodes that have it, or remove spec.worker.gpus, delete the job and apply it again"},
            Row{"0/3 nodes are available: 3 node(s) were unschedulable",
                "; uncordon a node (kubectl uncordon NODE), or add one"},
            Row{"0/3 nodes are available: persistentvolumeclaim \"data\" not found.",
@@ -64,19 +57,65 @@ TEST(StartAdvice, WhatTheSchedulerMissesDecidesWhatHelps) {
            Row{"1 node(s) had volume node affinity conflict", ""},
            Row{"no nodes available to schedule pods", ""},
        }) {
-    EXPECT_EQ(HowToSchedule(said, job, Role::kWorker), advice) << said;
+    EXPECT_EQ(HowToSchedule(Unscheduled(said), nodes, job), advice) << said;
   }
-  EXPECT_THAT(HowToSchedule("3 Insufficient cpu", job, Role::kLauncher),
-              HasSubstr("if that is less, lower resources.requests of container launcher in "
-                        "spec.launcher.template, then delete the job "));
+}
+
+TEST(StartAdvice, ARequestIsComparedWithWhatTheLargestNodeHas) {
+  const std::string unknown =
+      ": ask the platform team how much the largest node has (kubectl describe nodes shows it); if "
+      "that is less, lower ";
+  struct Row {
+    const char* resource;
+    const char* amount;
+    int64_t largest;
+    std::string advice;
+  };
+  const api::TrainingJob job = ringmaster::testing::JobBuilder().Build();
+  for (const auto& [resource, amount, largest, advice] : {
+           Row{"nvidia.com/gpu", "64", 8,
+               ", and the largest node has 8: lower spec.worker.gpus, delete the job and apply it "
+               "again"},
+           Row{"nvidia.com/gpu", "8", 8,
+               ", and the largest node has 8: wait until enough is free, or lower "
+               "spec.worker.gpus, delete the job and apply it again"},
+           Row{"nvidia.com/gpu", "1k", 8,
+               ", and the largest node has 8: lower spec.worker.gpus, delete the job and apply it "
+               "again"},
+           Row{"nvidia.com/gpu", "8", 0,
+               ", and no node has any: ask the platform team for nodes that have it, or remove "
+               "spec.worker.gpus, delete the job and apply it again"},
+           Row{"amd.com/gpu", "8", 0,
+               ", and no node has any: ask the platform team for nodes that have it, or lower "
+               "spec.worker.resources, delete the job and apply it again"},
+           Row{"memory", "400Gi", 8,
+               unknown + "spec.worker.resources, delete the job and apply it again; otherwise wait "
+                         "until enough is free"},
+       }) {
+    PodView pod = Unscheduled(std::string("3 Insufficient ") + resource + ".");
+    pod.requests[resource] = {"worker", amount};
+    NodesSeen nodes;
+    nodes.known = true;
+    if (largest > 0) nodes.largest[resource] = largest;
+    EXPECT_EQ(HowToSchedule(pod, nodes, job),
+              "; container worker requests " + std::string(amount) + " " + resource + advice);
+  }
+
+  PodView launcher = Unscheduled("3 Insufficient nvidia.com/gpu");
+  launcher.role = Role::kLauncher;
+  EXPECT_EQ(HowToSchedule(launcher, {}, job),
+            "; the Pod requests nvidia.com/gpu" + unknown +
+                "resources.requests of container launcher in spec.launcher.template, delete the "
+                "job and apply it again; otherwise wait until enough is free")
+      << "Nodes that cannot be watched are unknown";
 }
 
 TEST(StartAdvice, GpusOfAnotherResourceAreLoweredInTheSameField) {
   api::TrainingJob job = ringmaster::testing::JobBuilder().Build();
   job.spec.worker.gpu_resource = "amd.com/gpu";
-  EXPECT_THAT(HowToSchedule("3 Insufficient amd.com/gpu", job, Role::kWorker),
+  EXPECT_THAT(HowToSchedule(Unscheduled("3 Insufficient amd.com/gpu"), {}, job),
               HasSubstr("lower spec.worker.gpus"));
-  EXPECT_THAT(HowToSchedule("3 Insufficient nvidia.com/gpu", job, Role::kWorker),
+  EXPECT_THAT(HowToSchedule(Unscheduled("3 Insufficient nvidia.com/gpu"), {}, job),
               HasSubstr("lower spec.worker.resources"));
 }
 
