@@ -244,7 +244,9 @@ void NcclEngine::CheckLaunched() {
 void NcclEngine::Quiesce() {
   const Error reason = *broken();
   if (comm_ != nullptr) {
-    runtime_->holders().MarkOthers(this, reason);
+    // Not kCancelled: the other worlds have not ended, so their ranks must report the error.
+    const Error other{ErrorKind::kUnavailable, "stopped another communicator: " + reason.message};
+    runtime_->holders().MarkOthers(this, other);
     AwaitComputing();
     const AbortLimit::Watch watch(runtime_->limit(), "aborting the NCCL communicator at the end");
     state_ = StopLaunched();

@@ -210,6 +210,11 @@ Result<NcclComm> FormCommunicator(NcclRuntime& runtime, const World& world,
       return registered.error();
     }
   }
+  // The attempt may have been abandoned while a call blocked; the next world may have begun.
+  if (patience.given_up()) {
+    runtime.Abort(*comm);
+    return Error{ErrorKind::kCancelled, "the world ended before it was connected"};
+  }
   LogInfo("Created an NCCL communicator",
           {{"how", kPathNames[static_cast<std::size_t>(plan->path)]},
            {"rank", world.rank},

@@ -490,9 +490,12 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
 
   first->Abort("the world is over");
 
-  EXPECT_FALSE(one->Wait().ok());
+  ASSERT_FALSE(one->Wait().ok());
+  EXPECT_EQ(one->Wait().error().kind, ErrorKind::kCancelled);
   ASSERT_FALSE(two->Wait().ok());
-  EXPECT_EQ(two->Wait().error().message, "the world is over");
+  EXPECT_THAT(two->Wait().error().message, HasSubstr("the world is over"));
+  EXPECT_EQ(two->Wait().error().kind, ErrorKind::kUnavailable)
+      << "nobody ended the second world, so its rank must report it";
   EXPECT_EQ(unmarked, 0);
 }
 

@@ -1,12 +1,14 @@
 // Tests successive worlds over NCCL: the calls with which each rank makes the next communicator.
 
 #include <array>
+#include <latch>
 #include <set>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/eventually.h"
 #include "tests/fakes/patience.h"
 #include "tests/unit/trainer/comm/nccl/fake_nccl.h"
 #include "tests/unit/trainer/memory_store.h"
@@ -151,6 +153,46 @@ TEST_F(NcclWorldsTest, AGrowThatFailsLateLeavesNothing) {
   EXPECT_EQ(Form({0, 1, 2}), 0);
 
   for (FakeRank& rank : ranks) EXPECT_EQ(rank.nccl.alive(), 0);
+}
+
+// The abort of the parent blocks while the world ends and the next one begins.
+TEST_F(NcclWorldsTest, AnAbandonedShrinkDoesNotEndTheNextWorld) {
+  ASSERT_EQ(Form({0, 1, 2}, /*broken=*/true), 3);
+  std::atomic<int> aborts = 0;
+  std::latch aborting(1);
+  std::latch next_began(1);
+  ranks[0].nccl.on_abort = [&] {
+    if (++aborts == 1) aborting.count_down();
+    next_began.wait();
+  };
+  const auto connect = [&](int rank, const std::shared_ptr<MemoryStore>& store) {
+    World world;
+    world.epoch = {.term = 1, .number = 2};
+    world.rank = rank;
+    world.size = 2;
+    world.store = store;
+    return std::make_unique<NcclCommunicator>(ranks[static_cast<std::size_t>(rank)].runtime, world,
+                                              In(kSoon), abandoned_connects);
+  };
+  const auto store = std::make_shared<MemoryStore>();
+  auto first = connect(0, store);
+  const auto second = connect(1, store);
+  aborting.wait();
+  first->Abort("rank 1 was lost");
+  first.reset();
+  World next;
+  next.epoch = {.term = 1, .number = 3};
+  next.store = std::make_shared<MemoryStore>();
+  NcclCommunicator communicator(ranks[0].runtime, next, In(kSoon), abandoned_connects);
+  EXPECT_TRUE(communicator.Barrier(In(kSoon))->Wait().ok());
+
+  next_began.count_down();
+
+  EXPECT_TRUE(Eventually([&] { return abandoned_connects.Hanging() == 0; }));
+  ranks[0].nccl.on_abort = nullptr;
+  const Result<void> waited = communicator.Barrier(In(kSoon))->Wait();
+  EXPECT_TRUE(waited.ok()) << waited.error().message;
+  EXPECT_EQ(ranks[0].nccl.alive(), 1) << "only the communicator of the last world";
 }
 
 TEST_F(NcclWorldsTest, AGrowThatIsGivenUpEndsTheChildBeforeTheParent) {
