@@ -92,12 +92,12 @@ figure() {
   [ $code = 0 ] || tail -n 3 "$results/$1.log"
 }
 
-# Trains IResNet-50 as for the figures of docs/gpu.md, with one rank per GPU. Each rank can access only its GPU, as in a Pod.
+# Trains IResNet-50 as for the figures of docs/gpu.md, with one rank per GPU: rank r chooses GPU r.
 train() { # ringmaster-train gpus options...
   local store pids=() rank code=0
   store=$(mktemp -d)
   for ((rank = 0; rank < $2; ++rank)); do
-    CUDA_VISIBLE_DEVICES=$rank "$1" --device=cuda --world-size="$2" --rank=$rank --store="$store" --workload=partial-fc --data=synthetic --backbone=r50 \
+    "$1" --device=cuda --world-size="$2" --rank=$rank --store="$store" --workload=partial-fc --data=synthetic --backbone=r50 \
       --image-side=112 --precision=bf16 --global-batch=$((256 * $2)) --learning-rate=0.01 --momentum=0.9 --steps=200 "${@:3}" &
     pids+=($!)
   done

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 fail() { echo "FAILED: $*" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-unset RINGMASTER_BUILD RINGMASTER_RESULTS
+unset RINGMASTER_BUILD RINGMASTER_RESULTS CUDA_VISIBLE_DEVICES
 mkdir -p "$work"/{tree/{deploy,bench/peers/torchrun,common},bin,carried,python/torch,says}
 cp deploy/gpu-box.sh deploy/gpu_report.py "$work/tree/deploy"
 cp bench/results.py "$work/tree/bench"
@@ -42,7 +42,15 @@ case " $* " in *--check-build*)
   printf '    [X] LibTorch 2.15.0\n    [X] CUDA 13.2, kernels for sm_90\n    [X] NCCL 2.30.7\n    [X] GPU 0: NVIDIA H100, sm_90, 81559 MiB; driver for CUDA 13.0\n'
   exit ;;
 esac
-echo "GPU $CUDA_VISIBLE_DEVICES ${NCCL_HOSTID:-alone} $*" >>"$says/trained"
+echo "${NCCL_HOSTID:-alone} $*" >>"$says/trained"
+rank=$(sed 's/.*--rank=\([0-9]*\).*/\1/' <<<"$*")
+# Like gpu/gpu_choice.cc: rank r uses GPU r of those that CUDA lists.
+listed=$(wc -l <"$says/gpus")
+[ -z "${CUDA_VISIBLE_DEVICES+set}" ] || listed=$(tr , '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l)
+[ "$rank" -lt "$listed" ] || {
+  echo "error: --device=cuda: this is rank $rank of its host, counted from 0, which has $listed GPU; start at most one rank per GPU" >&2
+  exit 2
+}
 batch=$(sed 's/.*--global-batch=\([0-9]*\).*/\1/' <<<"$*")
 world=$(sed 's/.*--world-size=\([0-9]*\).*/\1/' <<<"$*")
 [[ $* != *--rank=0\ * ]] || echo "{\"summary\":{\"global_batch\":$batch,\"world_size\":$world,\"step_ms_median\":64.0}}"
@@ -103,7 +111,7 @@ is '.topology | last' 'Legend: … on …, …'
 for name in alice box17 /home "$work"; do
   ! grep -rF -- "$name" "$work/tree/build/gpu-box/report"/report.* || fail "the report contains the name $name"
 done
-grep -F 'GPU 0 alone --device=cuda --world-size=1 --rank=0' "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
+grep -F 'alone --device=cuda --world-size=1 --rank=0' "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 grep -F 'bench allreduce --backend=nccl --ranks=2' "$says/reduced" >/dev/null || fail "reduced: $(cat "$says/reduced")"
 grep -F '| 1 × NVIDIA H100 80GB HBM3 | 580.95.05 | 2.30.7 | 3 passed, 0 failed, 1 skipped | ≥ 0.987 of bare calls | 350 GB/s, 2 ranks | 4,000 samples/s, 1 ranks, 1.25 × PyTorch | 3,200 samples/s, channels-last |' \
   "$work/tree/build/gpu-box/report/report.md" >/dev/null || fail "unexpected page: $(cat "$work/tree/build/gpu-box/report/report.md")"
@@ -144,6 +152,6 @@ is '.figures[1].result' null
 grep -F '2 × NVIDIA H100 80GB HBM3: 2 passed, 2 failed, 1 skipped; B12' "$work/said" >/dev/null || fail "unexpected output: $(cat "$work/said")"
 grep -F 'allreduce failed, training 8,000 samples/s, 2 ranks, pytorch 3,200 samples/s, channels-last; compiled-channels-last failed' "$work/said" >/dev/null || fail "unexpected output: $(cat "$work/said")"
 for rank in 0 1; do
-  grep -E "^GPU $rank alone .*--world-size=2 --rank=$rank .*--global-batch=512 .*--classes=200000" "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
+  grep -E "^alone .*--world-size=2 --rank=$rank .*--global-batch=512 .*--classes=200000" "$says/trained" >/dev/null || fail "trained: $(cat "$says/trained")"
 done
 echo "gpu_report_test: ok"

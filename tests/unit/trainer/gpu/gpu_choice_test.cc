@@ -32,6 +32,17 @@ TEST(GpuChoice, OneGpuForEachRankOfTheHost) {
   EXPECT_EQ(of(2).ok(), false);
 }
 
+// CUDA_VISIBLE_DEVICES renumbers GPUs, so it must not leave only the rank's own GPU.
+TEST(GpuChoice, ARankWhoseOnlyVisibleGpuHasANumberBelowItsOwnHasNone) {
+  GpuFacts facts = TwoH200();
+  facts.gpus.pop_back();
+  facts.visible = "1";
+
+  EXPECT_EQ(WhyNot(facts, {.device = "cuda", .local_rank = 1}),
+            "--device=cuda: this is rank 1 of its host, counted from 0, which has 1 GPU; start at "
+            "most one rank per GPU");
+}
+
 // Tests a rank whose GPU the agent has chosen: no other GPU is visible to the rank.
 TEST(GpuChoice, ARankWithItsOwnGpuTakesThatOrNone) {
   GpuFacts facts = TwoH200();
