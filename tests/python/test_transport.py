@@ -5,9 +5,11 @@ import tempfile
 import threading
 import time
 import unittest
+import weakref
 from unittest import mock
 
 import torch
+from ringmaster import transport
 from ringmaster.errors import WorldOver
 from ringmaster.transport import Communicator, Work
 from ringmaster.world import Epoch, Member, Store, World
@@ -136,6 +138,22 @@ def _world_of_two():
     return World(Epoch(1, 1), 0, members)
 
 
+class _FakeNcclGroup:
+    """A process group whose abort blocks until the test releases it."""
+
+    def __init__(self):
+        self.release = threading.Event()
+
+    def abort(self):
+        self.release.wait(60)
+
+
+def _connected_over_nccl(world, group):
+    communicator = Communicator(world, torch.device("cuda"), 5)
+    communicator._group, communicator._own = group, {}
+    return communicator
+
+
 class Abort(unittest.TestCase):
     def test_a_number_that_is_another_file_s_by_now_is_left_alone(self):
         with tempfile.TemporaryFile() as file:
@@ -148,6 +166,17 @@ class Abort(unittest.TestCase):
 
             self.assertEqual(os.listdir("/proc/self/fd"), before)
             file.write(b"still open")
+
+    def test_the_exit_waits_until_a_group_over_nccl_is_aborted_and_freed(self):
+        communicator = _connected_over_nccl(_world_of_two(), group := _FakeNcclGroup())
+        release, freed = group.release, weakref.ref(group)
+        del group
+
+        communicator.close()
+        threading.Timer(0.3, release.set).start()
+        transport._await_freed()
+
+        self.assertIsNone(freed())
 
 
 if __name__ == "__main__":

@@ -16,19 +16,19 @@ from __future__ import annotations
 import atexit
 import ctypes
 import ipaddress
-import itertools
 import os
 import re
 import socket
 import threading
 import time
 from datetime import timedelta
-from typing import Sequence
+from typing import Callable, Sequence
 
 import torch
 import torch.distributed as dist
 
 from .errors import RingmasterError, UserError, WorldOver
+from .rendezvous import TorchStore
 from .world import Store, World
 
 # torch's NCCL watchdog must not end a process whose peers are gone; this module handles that case.
@@ -46,55 +46,6 @@ _GLOO_HAS_OPERATION_LIMITS = tuple(int(part) for part in torch.__version__.split
 
 _LOOK_INTERVAL = timedelta(seconds=0.1)  # time between checks whether the world has ended
 _FREE_LIMIT = 2.0  # seconds to wait at exit for threads that free groups
-_KEYS_AHEAD = 32  # keys of other ranks per request; the launcher has the answers to all ranks in memory at once
-
-
-class _TorchStore(dist.Store):
-    """A world's rendezvous store with the interface that torch requires. Used by the connecting thread.
-
-    Gloo requests the addresses of all ranks one after the other, under keys that end with the rank's number. The store
-    fetches these keys together. `ranks` is the number of ranks that set such keys.
-    """
-
-    def __init__(self, store: Store, timeout: float, rank: int = 0, ranks: int = 0):
-        super().__init__()
-        self._store = store
-        self._timeout = timeout
-        self._rank = rank
-        self._ranks = ranks
-        self._of_all: dict[str, None] = {}  # keys that this rank and all other ranks set
-        self._known: dict[str, bytes] = {}
-
-    def set(self, key, value):
-        self._store.set(key, value.encode() if isinstance(value, str) else bytes(value))
-        number = re.search(r"\d+$", key)
-        if number is not None and int(number[0]) == self._rank:
-            self._of_all.update(dict.fromkeys(key[: number.start()] + str(rank) for rank in range(self._ranks)))
-
-    def get(self, key):
-        return self._fetch([key], self._timeout)[0]
-
-    def wait(self, keys, timeout=None):
-        self._fetch(keys, self._timeout if timeout is None else timeout.total_seconds())
-
-    def multi_get(self, keys):
-        return self._fetch(keys, self._timeout)
-
-    def _fetch(self, keys, limit: float) -> list[bytes]:
-        wanted = dict.fromkeys(key for key in keys if key not in self._known)
-        if not self._of_all.keys().isdisjoint(wanted):
-            ahead = (key for key in self._of_all if key not in self._known)
-            wanted.update(dict.fromkeys(itertools.islice(ahead, _KEYS_AHEAD)))
-        if wanted:
-            self._known.update(zip(wanted, self._store.get(list(wanted), time.monotonic() + limit)))
-        return [self._known[key] for key in keys]
-
-    def multi_set(self, keys, values):
-        for key, value in zip(keys, values):
-            self.set(key, value)
-
-    def has_extended_api(self):
-        return True
 
 
 def _sockets() -> dict[int, str]:
@@ -214,14 +165,14 @@ class Communicator:
     def _make(self, store: Store):
         limit = timedelta(seconds=self._timeout)
         if self.device.type == "cuda":
-            adapter = _TorchStore(store, self._timeout)
+            adapter = TorchStore(store, self._timeout)
             options = dist.ProcessGroupNCCL.Options()
             options._timeout = limit
             with torch.cuda.device(self.device):
                 group = dist.ProcessGroupNCCL(adapter, self.rank, self.size, options)
                 group.allreduce([torch.zeros(1, device=self.device)]).wait()  # NCCL connects in the first collective
             return group
-        adapter = _TorchStore(store, self._timeout, self.rank, self.size)
+        adapter = TorchStore(store, self._timeout, self.rank, self.size)
         options = dist.ProcessGroupGloo._Options()
         options._timeout = limit if _GLOO_HAS_OPERATION_LIMITS else _OPERATION_LIMIT
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=self.world.address)]
@@ -236,7 +187,7 @@ class Communicator:
             groups = [self._group] if self.device.type == "cuda" and self._group is not None else []
         self._connected.set()
         if groups:
-            threading.Thread(target=_abort_nccl, args=(groups,), name="ringmaster-abort", daemon=True).start()
+            _free(lambda: _abort_nccl(groups), "ringmaster-abort")
         self._cut()
 
     def _cut(self) -> None:
@@ -286,10 +237,7 @@ class Communicator:
         with self._lock:
             groups.append(self._group)
             self._group = None
-        thread = threading.Thread(target=groups.clear, name="ringmaster-free", daemon=True)
-        thread.start()
-        _freeing.append(thread)
-        _freeing[:] = [one for one in _freeing if one.is_alive()]
+        _free(groups.clear, "ringmaster-free")
 
     def wait_for(self, work) -> None:
         """Blocks until the torch operation `work` is done. Raises WorldOver if it failed or the world ended.
@@ -360,16 +308,27 @@ def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
     return device
 
 
-# The threads that are freeing a group.
-_freeing: list[threading.Thread] = []
+_freeing: list[threading.Thread] = []  # threads that abort or free a group
+_freeing_lock = threading.Lock()
+
+
+def _free(call: Callable[[], None], name: str) -> None:
+    """Runs `call`, which may drop the last reference to a group, on a thread for which _await_freed() waits."""
+    thread = threading.Thread(target=call, name=name, daemon=True)
+    with _freeing_lock:
+        _freeing[:] = [one for one in _freeing if one.is_alive()]
+        thread.start()
+        _freeing.append(thread)
 
 
 @atexit.register
 def _await_freed() -> None:
-    """Waits for threads that free a group, because Python may end a thread at any point when it exits, and a partly
-    freed group crashes the process. A thread that still waits for an operation is harmless."""
+    """Waits for threads that abort or free a group, because Python may end a thread at any point when it exits, and a
+    partly freed group crashes the process. A thread that still waits for an operation is harmless."""
     limit = time.monotonic() + _FREE_LIMIT
-    for thread in _freeing:
+    with _freeing_lock:
+        threads = list(_freeing)
+    for thread in threads:
         thread.join(max(0.0, limit - time.monotonic()))
 
 
