@@ -11,6 +11,9 @@ from unittest import mock
 import torch
 from ringmaster import transport
 from ringmaster.errors import WorldOver
+from ringmaster.evaluation import Evaluation
+from ringmaster.state import Extras, TrainingState
+from ringmaster.step_reducer import StepReducer, Votes
 from ringmaster.transport import Communicator, Work
 from ringmaster.world import Epoch, Member, Store, World
 
@@ -177,6 +180,89 @@ class Abort(unittest.TestCase):
         transport._await_freed()
 
         self.assertIsNone(freed())
+
+
+class _RepeatsTheFirstSum:
+    """The process group of a rank whose peer sums the first time, and then sends what is left in its buffers."""
+
+    def __init__(self):
+        self._first = None
+
+    def allreduce(self, tensors, options):
+        if tensors[0].dtype == torch.int64:
+            self._first = 2 * tensors[0] if self._first is None else self._first
+            tensors[0].copy_(self._first)
+        return mock.Mock()
+
+
+class Settle(unittest.TestCase):
+    """As over NCCL, but on CPUs: the ranks confirm collectives if they have memory that says whether they gave up."""
+
+    def test_no_rank_uses_a_result_if_one_rank_gave_up_during_the_collective(self):
+        members = _world_of_two().members
+        communicators = [Communicator(World(Epoch(1, 1), rank, members), torch.device("cpu"), 30) for rank in range(2)]
+        results = []
+
+        def train(communicator):
+            communicator._gave_up = torch.zeros(1, dtype=torch.int64)
+            for step in range(3):
+                if (communicator.rank, step) == (1, 2):
+                    communicator._gave_up.fill_(1)
+                value = torch.ones(1)
+                try:
+                    communicator.all_reduce(value).wait()
+                    results.append((step, value.item()))
+                except WorldOver as over:
+                    results.append((step, str(over)))
+
+        _together(communicators, _CountingStore(), train)
+
+        invalid = "another rank aborted an earlier operation, so the received data is invalid"
+        self.assertEqual(sorted(results), [(0, 2.0)] * 2 + [(1, 2.0)] * 2 + [(2, invalid)] * 2)
+
+    def test_what_is_left_of_an_earlier_confirmation_confirms_nothing(self):
+        communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
+        communicator._group = _RepeatsTheFirstSum()
+        communicator._gave_up = torch.zeros(1, dtype=torch.int64)
+
+        communicator.all_reduce(torch.ones(1)).wait()
+        with self.assertRaisesRegex(WorldOver, "another rank aborted"):
+            communicator.all_reduce(torch.ones(1)).wait()
+
+    def test_the_device_is_told_before_collectives_are_aborted(self):
+        told = []
+        group = mock.Mock()
+        communicator = _connected_over_nccl(_world_of_two(), group)
+        communicator._gave_up = torch.zeros(1, dtype=torch.int64)
+        group.abort = lambda: told.append(communicator._gave_up.item())
+
+        communicator.abort("the launcher abandoned this world")
+        transport._await_freed()
+
+        self.assertEqual(told, [1])
+
+    def test_a_step_is_settled(self):
+        communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
+        communicator._group = _RepeatsTheFirstSum()
+        communicator._gave_up = torch.ones(1, dtype=torch.int64)
+        model = torch.nn.Linear(1, 1)
+        training = TrainingState(model, torch.optim.SGD(model.parameters(), 0.1), Extras({}))
+        reducer = StepReducer(training, list(model.named_parameters()), torch.device("cpu"), 4, scaled=False)
+        reducer.begin(2)
+        reducer.add(torch.ones(1), 4)
+
+        with self.assertRaisesRegex(WorldOver, "another rank aborted"):
+            reducer.reduce(communicator, Votes(False, False, "data", 1.0), 1)
+
+    def test_an_evaluation_is_settled(self):
+        communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
+        communicator._group = _RepeatsTheFirstSum()
+        communicator._gave_up = torch.zeros(1, dtype=torch.int64)
+        evaluation = Evaluation(lambda model, rank, ranks: (1.0, 2.0), 1, "accuracy")
+
+        self.assertEqual(evaluation.run(torch.nn.Linear(1, 1), communicator), 0.5)
+        with self.assertRaisesRegex(WorldOver, "another rank aborted"):
+            evaluation.run(torch.nn.Linear(1, 1), communicator)
 
 
 if __name__ == "__main__":

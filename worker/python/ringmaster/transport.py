@@ -28,6 +28,7 @@ import torch
 import torch.distributed as dist
 
 from .errors import RingmasterError, UserError, WorldOver
+from .random_state import seed_for
 from .rendezvous import TorchStore
 from .world import Store, World
 
@@ -88,7 +89,7 @@ class Work:
         self._works = works
 
     def wait(self) -> None:
-        """Blocks until the result is in the tensor."""
+        """Blocks until the result is in the tensor and settled (Communicator.settle())."""
         self.order()
         self._communicator.settle()
 
@@ -120,6 +121,8 @@ class Communicator:
         self._peers = {_address(member.address) for member in world.members}
         self._lock = threading.Lock()
         self._reason: str | None = None  # why the communicator was aborted
+        self._gave_up: torch.Tensor | None = None  # over NCCL: 1 in page-locked memory after abort()
+        self._settled = 0  # number of confirmations in this world
         self._connected = threading.Event()
         self._failure: Exception | None = None
 
@@ -171,6 +174,7 @@ class Communicator:
             with torch.cuda.device(self.device):
                 group = dist.ProcessGroupNCCL(adapter, self.rank, self.size, options)
                 group.allreduce([torch.zeros(1, device=self.device)]).wait()  # NCCL connects in the first collective
+            self._gave_up = torch.zeros(1, dtype=torch.int64, device="cpu", pin_memory=True)
             return group
         adapter = TorchStore(store, self._timeout, self.rank, self.size)
         options = dist.ProcessGroupGloo._Options()
@@ -184,6 +188,8 @@ class Communicator:
             if self._reason is not None:
                 return
             self._reason = reason
+            if self._gave_up is not None:
+                self._gave_up.fill_(1)  # before the abort; see _confirm()
             groups = [self._group] if self.device.type == "cuda" and self._group is not None else []
         self._connected.set()
         if groups:
@@ -219,10 +225,27 @@ class Communicator:
             raise WorldOver(self._reason, told=True)
 
     def settle(self) -> None:
-        """Blocks until a GPU's current stream has completed its operations. Raises WorldOver after abort()."""
+        """Blocks until a GPU's current stream has completed its operations. Call it before using results of collectives,
+        on all ranks after the same collectives. Raises WorldOver after abort(), or if a rank aborted one of them."""
+        complete = self._gave_up is None or self._group is None or self._confirm(self._gave_up)
         if self.device.type == "cuda":
             torch.cuda.current_stream(self.device).synchronize()
         self.check()
+        if not complete:
+            raise WorldOver("another rank aborted an earlier operation, so the received data is invalid")
+
+    def _confirm(self, gave_up: torch.Tensor) -> bool:
+        """Returns whether no rank has aborted an earlier collective. Needed over NCCL, because the kernels of a rank that
+        aborts stop waiting for data but still send what is in their buffers, and then the operation succeeds on other
+        ranks. Gloo sends only what it has received, and an operation that was cut off raises an error.
+
+        The ranks sum one number. A rank's device adds its part when the stream has reached it, after the collectives,
+        and reads then whether the rank has given up. The number is odd and unique, so no other sum is equal to it."""
+        self._settled += 1
+        part = seed_for(*self.world.epoch, self._settled) % 2**46 | 1
+        total = part * (1 - gave_up.to(self.device, non_blocking=True))
+        self.all_reduce(total).order()
+        return total.item() == part * self.size
 
     def broken(self, error: Exception) -> WorldOver:
         """Returns the error to raise for a failed operation."""
