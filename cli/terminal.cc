@@ -7,28 +7,10 @@
 #include <ctime>
 #include <utility>
 
+#include "common/base/utf8.h"
+
 namespace ringmaster::cli {
 namespace {
-
-constexpr std::string_view kReplaced = "\xEF\xBF\xBD";  // U+FFFD
-
-// Returns the first character of `text` and its length in bytes; {-1, 1} for invalid UTF-8.
-std::pair<int32_t, std::size_t> NextCharacter(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return {static_cast<int32_t>(first), 1};
-  const std::size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < size) return {-1, 1};
-  uint32_t character = first & (0x7FU >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return {-1, 1};
-    character = character << 6U | (byte(i) & 0x3FU);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = character >= 0xD800 && character <= 0xDFFF;
-  if (character < kLeast[size] || character > 0x10FFFF || surrogate) return {-1, 1};
-  return {static_cast<int32_t>(character), size};
-}
 
 // Returns the length of a sequence that sets colours, ESC [ … m; 0 if there is none.
 std::size_t ColourBytes(std::string_view text) {
@@ -61,7 +43,7 @@ std::string Printable(std::string_view text) {
       text.remove_prefix(colour);
       continue;
     }
-    const auto [character, bytes] = NextCharacter(text);
+    const auto [character, bytes] = FirstCharacter(text);
     if (character == '\n') {
       out += ' ';
     } else if (character == '\t') {
@@ -71,7 +53,7 @@ std::string Printable(std::string_view text) {
       out += static_cast<char>(character ^ 0x40);
     } else if (character < 0 || (character >= 0x80 && character < 0xA0) ||
                ChangesTheLine(character)) {
-      out += kReplaced;
+      out += kReplacement;
     } else {
       out += text.substr(0, bytes);
     }

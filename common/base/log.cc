@@ -6,6 +6,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "common/base/utf8.h"
+
 namespace ringmaster {
 namespace {
 
@@ -14,8 +16,9 @@ LogFormat g_format = LogFormat::kText;  // set once by InitLog before any thread
 std::string Escape(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
+  while (!text.empty()) {
+    const Character character = FirstCharacter(text);
+    switch (character.code) {
       case '"':
         escaped += "\\\"";
         break;
@@ -32,12 +35,9 @@ std::string Escape(std::string_view text) {
         escaped += "\\t";
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          escaped += ' ';
-        } else {
-          escaped += c;
-        }
+        escaped += character.IsControl() ? kReplacement : text.substr(0, character.bytes);
     }
+    text.remove_prefix(character.bytes);
   }
   return escaped;
 }
@@ -46,7 +46,7 @@ std::string Quoted(std::string_view text) { return '"' + Escape(text) + '"'; }
 
 std::string TextValue(std::string_view value) {
   const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
-    return static_cast<unsigned char>(c) > ' ' && c != '"' && c != '=' && c != '\\';
+    return c > ' ' && c < '\x7F' && c != '"' && c != '=' && c != '\\';
   });
   return plain ? std::string(value) : Quoted(value);
 }

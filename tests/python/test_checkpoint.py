@@ -16,6 +16,7 @@ import torch
 from ringmaster.alone import LoneMembership
 from ringmaster.checkpoint import Keeper
 from ringmaster.checkpoint_content import copied
+from ringmaster.checkpoint_folder import Folder
 from ringmaster.errors import Unavailable, UserError
 from ringmaster.state import LocalState, StateVersion
 from ringmaster.world import Epoch
@@ -113,6 +114,16 @@ class KeeperTest(unittest.TestCase):
             self.assertTrue(torch.equal(tensor, kept["model"][name]), name)
         self.assertEqual(str(optimizer.state_dict()), str(kept["optimizer"]))
         self.assertEqual(restored.state["extras"], kept["extras"])
+
+    def test_leftovers_are_removed_before_a_checkpoint_is_written(self):
+        for name in (".writing-1.1-5~0a", ".removing-1.1-6~0b", ".writing-1.2-1~0c"):
+            (self.volume / name).mkdir()
+            (self.volume / name / "state.pt").write_bytes(b"x")
+        stopped = threading.Event()
+        stopped.set()  # the write fails
+        with self.assertRaises(Unavailable):
+            Folder(self.volume).save(StateVersion(Epoch(1, 1), 7), {"a": 1}, stopped)
+        self.assertEqual(self.names(), [".writing-1.2-1~0c"])
 
     def test_a_user_opens_the_file_without_the_package(self):
         self.keep(self.open(), 7, term_base=3)

@@ -1,5 +1,6 @@
 #include "operator/job/admission/findings.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <nlohmann/json.hpp>
@@ -14,14 +15,26 @@ namespace {
 
 constexpr char kNoObject[] = "is not an object; correct it";
 
+// An object of 256 KiB can have lists of 100,000 items. Checks of pairs of items, such as mounts
+// and volumes, and the violations of such lists would otherwise take minutes and much memory.
+constexpr std::size_t kMostItems = 1000;
+constexpr std::size_t kMostFindings = 100;
+
 }  // namespace
 
 void Findings::Add(const std::string& path, const std::string& message) {
-  list_.push_back({.path = path, .message = message});
+  Keep({.path = path, .message = message});
 }
 
 void Findings::AddByPolicy(const std::string& path, const std::string& message) {
-  list_.push_back({.path = path, .message = message, .by_policy = true});
+  Keep({.path = path, .message = message, .by_policy = true});
+}
+
+void Findings::Keep(Violation violation) {
+  const bool first_of_kind = std::none_of(list_.begin(), list_.end(), [&](const Violation& other) {
+    return other.by_policy == violation.by_policy;
+  });
+  if (list_.size() < kMostFindings || first_of_kind) list_.push_back(std::move(violation));
 }
 
 void Findings::RefuseSet(const json& object, const char* field, const std::string& path,
@@ -34,6 +47,10 @@ void Findings::ForEach(const json& object, const char* field, const std::string&
   const json* list = kube::Find(object, {field});
   if (list == nullptr) return;
   if (!list->is_array()) return Add(path + "." + field, "is not a list; correct it");
+  if (list->size() > kMostItems) {
+    return Add(path + "." + field, "has " + std::to_string(list->size()) + " items, more than " +
+                                       std::to_string(kMostItems) + "; shorten it");
+  }
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string at = path + "." + field + "[" + std::to_string(i) + "]";
     if (!(*list)[i].is_object()) {

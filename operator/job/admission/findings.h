@@ -32,16 +32,20 @@ class Findings {
                  const char* message);
 
   // Call `check` for each object in a list (ForEach) or for an object (IfObject), unless the field
-  // is absent or null. Add a finding if the field has another type, because it cannot be checked.
+  // is absent or null. Add a finding if the field has another type or too many items, because it
+  // cannot be checked.
   void ForEach(const nlohmann::json& object, const char* field, const std::string& path,
                const Check& check);
   void IfObject(const nlohmann::json& object, const char* field, const std::string& path,
                 const Check& check);
 
-  // Returns the violations in the order in which they were found.
+  // Returns the violations in the order in which they were found: the first hundred, and the first
+  // of each kind (by_policy).
   std::vector<Violation> Take() { return std::move(list_); }
 
  private:
+  void Keep(Violation violation);
+
   std::vector<Violation> list_;
 };
 

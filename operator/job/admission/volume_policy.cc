@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -28,12 +30,14 @@ bool IsAllowedHostPath(const json& source, const JobRules& rules) {
                      [&](const std::string& prefix) { return IsBelowHostPath(path, prefix); });
 }
 
-bool MountsHostPath(const json& spec, const json& mount) {
-  const json& volumes = kube::GetArray(spec, {"volumes"});
-  return std::any_of(volumes.begin(), volumes.end(), [&](const json& volume) {
-    return kube::Find(volume, {"hostPath"}) != nullptr &&
-           kube::GetString(volume, {"name"}) == kube::GetString(mount, {"name"});
-  });
+// Returns the names of the volumes that are host paths.
+std::set<std::string> HostPathVolumes(const json& spec) {
+  std::set<std::string> names;
+  for (const json& volume : kube::GetArray(spec, {"volumes"})) {
+    if (kube::Find(volume, {"hostPath"}) != nullptr)
+      names.insert(kube::GetString(volume, {"name"}));
+  }
+  return names;
 }
 
 // Checks a volume's source. `allowed`: a kind that is allowed in addition to kVolumeKinds.
@@ -100,8 +104,9 @@ void CheckVolume(const json& volume, const std::string& path, bool may_use_token
 
 void CheckHostPathMounts(const json& spec, const json& container, const std::string& path,
                          Findings& found) {
+  const std::set<std::string> host_paths = HostPathVolumes(spec);
   found.ForEach(container, "volumeMounts", path, [&](const json& mount, const std::string& at) {
-    if (!MountsHostPath(spec, mount)) return;
+    if (!host_paths.contains(kube::GetString(mount, {"name"}))) return;
     if (!kube::GetBool(mount, {"readOnly"}, false)) {
       found.Add(at + ".readOnly", "must be true, because host paths are read-only; set it");
     }
@@ -124,12 +129,13 @@ bool IsReadOnlyMount(const json& mount) {
 }
 
 void RestrictHostPathMounts(json& spec) {
+  const std::set<std::string> host_paths = HostPathVolumes(spec);
   for (const char* list : {"initContainers", "containers"}) {
     if (!spec.contains(list) || !spec[list].is_array()) continue;
     for (json& container : spec[list]) {
       if (kube::GetArray(container, {"volumeMounts"}).empty()) continue;
       for (json& mount : container["volumeMounts"]) {
-        if (!MountsHostPath(spec, mount)) continue;
+        if (!host_paths.contains(kube::GetString(mount, {"name"}))) continue;
         json& recursive = mount["recursiveReadOnly"];
         if (recursive.is_null()) recursive = kIfPossible;
       }

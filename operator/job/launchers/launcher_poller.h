@@ -42,6 +42,7 @@ struct LauncherPollerOptions {
   std::chrono::milliseconds retry{1000};          // delay of all other retries
   std::chrono::milliseconds busy_period{500};     // poll period in all phases but Running
   std::chrono::milliseconds steady_period{1000};  // poll period in the phase Running
+  int most_per_second = 10;                       // exchanges with one launcher
 };
 
 // Thread-safe.

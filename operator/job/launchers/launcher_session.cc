@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <utility>
 
 #include <boost/asio/ip/address.hpp>
@@ -62,7 +63,9 @@ class Session final : public LauncherSession {
     return [self = shared_from_this(), stream = stream_, this, handler](const error_code& error,
                                                                         auto&&...) {
       if (stopped_ || stream != stream_) return;
-      if (error) return Fail(error.message(), error == bhttp::error::body_limit);
+      const bool too_long =
+          error == bhttp::error::body_limit || error == bhttp::error::buffer_overflow;
+      if (error) return Fail(error.message(), too_long);
       handler();
     };
   }
@@ -81,6 +84,7 @@ class Session final : public LauncherSession {
   void Heard();
   void Close();
   void Wait(std::chrono::milliseconds delay);
+  Clock::Time EarliestExchange() const;
   void MeasurePace(const control::LauncherStatus& status);
   std::chrono::milliseconds Period() const;
 
@@ -93,7 +97,8 @@ class Session final : public LauncherSession {
 
   asio::steady_timer timer_;
   std::shared_ptr<Stream> stream_;
-  beast::flat_buffer buffer_;
+  // Limited, because a body's limit does not apply to the sizes and trailers of chunks.
+  beast::flat_buffer buffer_{std::size_t{64} << 10};
   bhttp::request<bhttp::string_body> request_;
   std::optional<bhttp::response_parser<bhttp::string_body>> parser_;
 
@@ -102,6 +107,7 @@ class Session final : public LauncherSession {
   std::string acknowledged_;  // the last order that the launcher accepted
   std::shared_ptr<const control::Order> sent_order_;  // the order in sent_text_
   Clock::Time asked_at_{};                            // when the exchange in progress began
+  std::deque<Clock::Time> begun_;                     // when the last exchanges began
   bool waiting_ = false;
   bool stopped_ = false;
   bool told_of_silence_ = false;
@@ -133,6 +139,8 @@ void Session::Close() {
 
 void Session::Exchange() {
   asked_at_ = clock_.Now();
+  begun_.push_back(asked_at_);
+  if (begun_.size() > static_cast<std::size_t>(options_.most_per_second)) begun_.pop_front();
   sent_text_ = order_text_ == acknowledged_ ? std::string() : order_text_;
   if (!sent_text_.empty()) sent_order_ = std::make_shared<const control::Order>(target_.order);
   stream_ == nullptr ? Connect() : Send();
@@ -250,8 +258,17 @@ void Session::Wait(std::chrono::milliseconds delay) {
   timer_.expires_after(delay);
   timer_.async_wait([self = shared_from_this(), this](const error_code&) {
     waiting_ = false;
-    if (!stopped_) Exchange();
+    if (stopped_) return;
+    const auto early = EarliestExchange() - clock_.Now();
+    early > early.zero() ? Wait(std::chrono::ceil<std::chrono::milliseconds>(early)) : Exchange();
   });
+}
+
+// A launcher whose every answer changes its order, and so causes another exchange at once, must not
+// keep the poller's thread busy.
+Clock::Time Session::EarliestExchange() const {
+  const auto most = static_cast<std::size_t>(options_.most_per_second);
+  return begun_.size() < most ? Clock::Time{} : begun_.front() + std::chrono::seconds(1);
 }
 
 // Measures the steps per second in the current world. A new world starts a new measurement.

@@ -178,6 +178,7 @@ class Folder:
         if self.is_complete(version):
             raise Complete
         self.make()
+        self._remove_leftovers(version)  # now, because they may take the space that this checkpoint needs
         aside = self.path / f"{_WRITING}{name_of(version)}~{secrets.token_hex(8)}"
         path = aside / STATE_FILE
         try:
@@ -239,11 +240,18 @@ class Folder:
     def retain(self, own: StateVersion, keep: int) -> None:
         """Removes folders that are older than this rank's complete checkpoint `own`: complete checkpoints beyond the
         newest `keep`, and leftovers."""
-        complete = self.complete()
-        kept = set(complete[: max(1, keep)])
+        self._remove_leftovers(own)
+        kept = set(self.complete()[: max(1, keep)])
         for name in os.listdir(self.path):
-            version = version_in(name) or _version_of_leftover(name)
-            if version is not None and version < own and (name.startswith(".") or version not in kept):
+            version = version_in(name)
+            if version is not None and version < own and version not in kept:
+                self._remove(name)
+
+    def _remove_leftovers(self, own: StateVersion) -> None:
+        """Removes what writers of checkpoints older than `own` left when they died."""
+        for name in os.listdir(self.path):
+            version = _version_of_leftover(name)
+            if version is not None and version < own:
                 self._remove(name)
 
     def _remove(self, name: str) -> None:

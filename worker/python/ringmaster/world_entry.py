@@ -119,8 +119,9 @@ class WorldEntry:
                 return
 
     def leave_at_boundary(self) -> None:
-        """Leaves the world together with all its ranks after the applied step, and waits for the next one."""
-        self._close("all ranks left together")
+        """Leaves the world together with all its ranks after the applied step, and waits for the next one. Closes the
+        communicator only then: over NCCL, a peer may need this rank to forward the end of the last collective."""
+        self._membership.unwatch()
         self._membership.at_boundary(self.world, self.held.version.step)
         self._enter_next(self.world.epoch)
 
@@ -134,7 +135,11 @@ class WorldEntry:
     def _enter_next(self, after: Epoch) -> None:
         while True:
             self._position.enter(Phase.WAIT)
-            self.world = self._membership.await_world(after)
+            try:
+                self.world = self._membership.await_world(after)
+            finally:
+                if self._connected is not None:
+                    self._close("all ranks left together")
             after = self.world.epoch
             try:
                 self._enter()

@@ -35,6 +35,41 @@ TEST(TemplatePolicy, ATemplateOfTenThousandLevelsIsJudgedLikeAnyOther) {
   EXPECT_EQ(found[0].path, "t.spec.hostPID");
 }
 
+std::string ListOf(int count, const std::string& item) {
+  std::string list = "[" + item;
+  for (int i = 1; i < count; ++i) list += "," + item;
+  return list + "]";
+}
+
+// One object must not occupy the operator for minutes.
+TEST(TemplatePolicy, LongListsAreRefusedAtOnce) {
+  const auto many =
+      Check((R"({"spec": {"initContainers": )" + ListOf(130'000, "0") + "}}").c_str());
+  const auto pairs = Check((R"({"spec": {"volumes": )" + ListOf(43'000, "{}") +
+                            R"(, "containers": [{"name": "worker", "volumeMounts": )" +
+                            ListOf(43'000, "{}") + "}]}}")
+                               .c_str());
+  std::string nested = R"({"spec": {"containers": [)";
+  for (int i = 0; i < 130; ++i) nested += R"({"env": )" + ListOf(900, "0") + "},";
+  const auto lists = Check((nested + R"({"name": "worker"}]}})").c_str());
+
+  ASSERT_EQ(many.size(), 1U);
+  EXPECT_EQ(many[0].Text(), "t.spec.initContainers has 130000 items, more than 1000; shorten it");
+  ASSERT_GE(pairs.size(), 2U);  // a list is named once for each check of it
+  EXPECT_LE(pairs.size(), 4U);
+  EXPECT_EQ(lists.size(), 100U);
+}
+
+TEST(TemplatePolicy, ViolationsThatNoProfileAllowsAreKeptAmongMany) {
+  std::string volumes;
+  for (int i = 0; i < 200; ++i) volumes += R"({"name": "h", "hostPath": {"path": "/a"}},)";
+  const auto found =
+      Check((R"({"spec": {"volumes": [)" + volumes + R"({"name": "h", "nfs": {}}]}})").c_str());
+
+  ASSERT_EQ(found.size(), 101U);
+  EXPECT_FALSE(found.back().by_policy);
+}
+
 TEST(TemplatePolicy, RefusesEveryRightBeyondRestrictedByItsPath) {
   const Row table[] = {
       {R"({"spec": {"hostNetwork": true}})", "t.spec.hostNetwork"},

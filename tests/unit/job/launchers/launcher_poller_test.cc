@@ -1,11 +1,15 @@
 #include "operator/job/launchers/launcher_poller.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
 #include <gtest/gtest.h>
 
 #include "common/control/tls.h"
@@ -113,7 +117,8 @@ LauncherPollerOptions Quick(int port) {
           .first_retry = std::chrono::milliseconds(10),
           .retry = std::chrono::milliseconds(10),
           .busy_period = std::chrono::milliseconds(10),
-          .steady_period = std::chrono::milliseconds(10)};
+          .steady_period = std::chrono::milliseconds(10),
+          .most_per_second = 1000};
 }
 
 LauncherTarget Target(std::shared_ptr<const Credentials> keys, int replicas) {
@@ -181,6 +186,85 @@ TEST_F(LauncherPollerTest, ViewsTellWhichOrderTheLauncherHad) {
   ASSERT_TRUE(news.Until([&] { return replicas() == 3; }));
   poller.Watch(Target(keys, 5));
   ASSERT_TRUE(news.Until([&] { return replicas() == 5; })) << "news although the status is equal";
+}
+
+TEST(LauncherPoller, OrdersThatFollowEachOtherAreSentAtALimitedRate) {
+  const auto keys = Keys("a");
+  Launcher launcher{*keys};
+  const SystemClock clock{};
+  News news;
+  LauncherPollerOptions options = Quick(launcher.port);
+  options.most_per_second = 4;
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, options);
+  const auto begin = std::chrono::steady_clock::now();
+
+  for (int replicas = 1; replicas <= 6; ++replicas) {
+    poller.Watch(Target(keys, replicas));
+    ASSERT_TRUE(Eventually([&] { return launcher.Orders().size() >= std::size_t(replicas); }));
+  }
+
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
+}
+
+// Answers the first request with a chunk whose size never ends.
+class EndlessLauncher {
+ public:
+  explicit EndlessLauncher(const Credentials& keys)
+      : tls_(*control::TlsContext::Server(keys.Item(control::kItemTlsKey),
+                                          keys.Item(control::kItemTlsCertificate))),
+        acceptor_(io_, {boost::asio::ip::address_v4::loopback(), 0}),
+        port(acceptor_.local_endpoint().port()) {
+    thread_ = std::jthread([this] { Serve(); });
+  }
+
+  std::atomic<std::size_t> sent{0};
+  std::atomic<bool> closed{false};
+
+ private:
+  void Serve() {
+    boost::system::error_code error;
+    boost::asio::ssl::stream<boost::asio::ip::tcp::socket> stream(io_, tls_->asio());
+    acceptor_.accept(stream.lowest_layer());
+    stream.handshake(boost::asio::ssl::stream_base::server, error);
+    std::string request(4096, ' ');
+    if (!error) stream.read_some(boost::asio::buffer(request), error);
+    std::string piece = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;";
+    while (!error && sent < (std::size_t{64} << 20)) {
+      boost::asio::write(stream, boost::asio::buffer(piece), error);
+      sent += piece.size();
+      piece.assign(16 << 10, 'a');
+    }
+    closed = true;
+  }
+
+  std::unique_ptr<control::TlsContext> tls_;
+  boost::asio::io_context io_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+
+ public:
+  const int port;
+
+ private:
+  std::jthread thread_;
+};
+
+TEST(LauncherPoller, AnAnswerWithoutAnEndIsNotKept) {
+  const auto keys = Keys("a");
+  EndlessLauncher launcher{*keys};
+  const SystemClock clock{};
+  News news;
+  LauncherPollerOptions options = Quick(launcher.port);
+  options.deadline = std::chrono::seconds(60);
+  LauncherPoller poller(
+      clock, [&](const std::string&) { news.Tell(); }, options);
+
+  poller.Watch(Target(keys, 3));
+
+  ASSERT_TRUE(news.Until([&] { return poller.Latest(kJobUid).has_value(); }));
+  ASSERT_TRUE(Eventually([&] { return launcher.closed.load(); }));
+  EXPECT_LT(launcher.sent, std::size_t{16} << 20) << "more than what sockets hold";
+  EXPECT_FALSE(poller.Latest(kJobUid)->status.has_value());
 }
 
 TEST_F(LauncherPollerTest, ARefusalIsNoSilence) {
