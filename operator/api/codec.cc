@@ -272,9 +272,9 @@ void Describe(auto& a, Is<TrainingJobStatus> auto& v) {
   a.Sparse("crashes", v.crashes);
   a.Sparse("failures", v.failures);
   a.Sparse("stragglers", v.stragglers);
-  // Decode `internal` after `crashes`, because it contains a field of v.crashes.
-  a.Inside("internal", [&v](auto& b) {
+  a.Inside("internal", [&v](auto& b) {  // after `crashes`: it contains a field of v.crashes
     b.Field("launcherTerm", v.launcher_term);
+    b.Sparse("hasTrained", v.has_trained);
     if (v.crashes) b.Sparse("launcherCrashes", v.crashes->of_launcher);
   });
 }

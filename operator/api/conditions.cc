@@ -49,4 +49,6 @@ bool IsTerminal(const TrainingJobStatus& status) {
   return IsTrue(status.conditions, kSucceeded) || IsTrue(status.conditions, kFailed);
 }
 
+bool HasTrained(const TrainingJobStatus& status) { return status.epoch > 0 || status.has_trained; }
+
 }  // namespace ringmaster::api

@@ -57,17 +57,11 @@ FloatSeconds Between(Clock::WallTime from, Clock::WallTime to) {
   return std::max(FloatSeconds(0), FloatSeconds(to - from));
 }
 
-// Returns true if the job never trained. A suspension resets the epoch, so check the term, too.
-bool NeverTrained(const TrainingJobStatus& status, int64_t term) {
-  const bool resumed = api::FindCondition(status.conditions, api::kSuspended) != nullptr;
-  return status.epoch == 0 && (!resumed || term <= 1);
-}
-
 std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
                                             const TrainingJobStatus& after) {
   const bool started = !api::IsTrue(job.status.conditions, api::kRunning) &&
                        api::IsTrue(after.conditions, api::kRunning);
-  if (!started || !NeverTrained(job.status, after.launcher_term)) return std::nullopt;
+  if (!started || api::HasTrained(job.status)) return std::nullopt;
   const auto created = ParseTime(job.created_at);
   const auto running = TransitionOf(after, api::kRunning);
   if (!created || !running) return std::nullopt;

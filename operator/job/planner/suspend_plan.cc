@@ -232,7 +232,10 @@ Plan MakeSuspendPlan(const PlanInput& input) {
   Plan plan;
   plan.status = input.job.status;
   DescribeCounts(input, plan.status);
-  if (const auto* answer = AnswerOf(input)) DescribeKept(input, *answer, plan.status);
+  const auto* answer = AnswerOf(input);
+  if (answer != nullptr) DescribeKept(input, *answer, plan.status);
+  plan.status.has_trained =
+      api::HasTrained(input.job.status) || (answer != nullptr && answer->epoch.number > 0);
   const std::vector<PodPtr> pods = input.observed.PodsToDelete();
   if (!pods.empty()) {
     PlanTheWayThere(input, pods, plan);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "operator/api/conditions.h"
 #include "operator/api/names.h"
 #include "operator/job/model/foreign_times.h"
 #include "operator/job/policy/start_advice.h"
@@ -53,7 +54,7 @@ bool IsImageWait(const std::string& waiting_reason) {
 }
 
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now) {
-  if (job.status.epoch > 0 || job.spec.run_policy.start_timeout) return {};
+  if (api::HasTrained(job.status) || job.spec.run_policy.start_timeout) return {};
   const PodPtr pod = LongestWithoutImage(observed);
   return pod == nullptr ? ClockCheck{} : CheckClock(pod->scheduled_at, kImageTimeout, now);
 }

@@ -262,6 +262,7 @@ TrainingJobStatus FullStatus() {
   status.start_time = "2026-01-01T00:00:00Z";
   status.completion_time = "2026-01-01T01:00:00Z";
   status.launcher_term = 2;
+  status.has_trained = true;
   status.conditions = {{.type = kWorkersReady,
                         .status = ConditionStatus::kTrue,
                         .reason = "WorkersReady",

@@ -49,6 +49,10 @@ class Story {
     job.status.launcher_term = term;
     return *this;
   }
+  Story& HasTrained() {
+    job.status.has_trained = true;
+    return *this;
+  }
   Story& Fail(api::Failure failure) {
     AddFailure(job.status.failures, std::move(failure));
     return *this;
@@ -89,8 +93,11 @@ TEST(JobChanges, SubmitToRunningIsCountedOnceInAJobsLife) {
        TrainingStory().Set(api::kRunning, false, 50).Set(api::kRunning, true, 60), std::nullopt},
       {"it was created suspended, and resumed", StartingStory().Set(api::kSuspended, false, 5),
        TrainingStory().Set(api::kSuspended, false, 5), 12},
-      {"it was suspended after it had run", StartingStory().Term(2).Set(api::kSuspended, false, 5),
-       TrainingStory().Term(2).Set(api::kSuspended, false, 5), std::nullopt},
+      {"it was suspended before it had trained",
+       StartingStory().Term(2).Set(api::kSuspended, false, 5),
+       TrainingStory().Term(2).Set(api::kSuspended, false, 5), 12},
+      {"it was suspended after it had trained", StartingStory().Term(2).HasTrained(),
+       TrainingStory().Term(2).HasTrained(), std::nullopt},
   };
   for (const Case& c : cases) {
     const JobChange change = ChangeBetween(c.before, c.after);

@@ -561,3 +561,57 @@ TEST(SuspendPlan, AJobThatEndedIsNotSuspended) {
 
 }  // namespace
 }  // namespace ringmaster::job
+// A suspension resets the epoch, but a webhook that rejects the job's Pods may still allow them
+// later, a Secret may be back soon, and so may an image.
+TEST(SuspendPlan, APassingProblemEndsAResumedJobOnlyIfItHasNeverTrained) {
+  struct Row {
+    const char* name;
+    std::function<void(Scene&)> happens;
+  };
+  const auto waits = [](const char* reason, const char* message) {
+    return [=](Scene& scene) {
+      scene.observed = SceneBuilder(scene.job)
+                           .Launcher()
+                           .With(PodBuilder::Worker(0)
+                                     .Waiting(reason, message)
+                                     .ScheduledAt("2026-11-20T08:00:00Z"))
+                           .Build();
+    };
+  };
+  const Row table[] = {
+      {"a webhook rejects a Pod",
+       [](Scene& scene) {
+         scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec, .user_error = true};
+       }},
+      {"a Secret is missing", waits("CreateContainerConfigError", "secret \"x\" not found")},
+      {"an image is missing", waits("ErrImagePull", "r/x:1: not found")},
+  };
+  for (const Row& row : table) {
+    for (const int64_t epoch : {0, 3}) {
+      for (const bool told : {false, true}) {  // whether the operator knew of the epoch
+        Scene scene = Training();
+        scene.job.status.epoch = told ? epoch : 0;
+        scene.launcher->status->epoch.number = epoch;
+        ConfirmsTheEnd(scene);
+        scene.launcher->status->workers.clear();
+        scene.job.status = scene.Make().status;
+        scene.launcher.reset();
+        scene.observed = SceneBuilder(scene.job).Build();
+        scene.job.status = scene.Make().status;
+        ASSERT_TRUE(IsSuspended(scene.job.status)) << row.name;
+        EXPECT_EQ(scene.job.status.epoch, 0) << row.name;
+        scene.job.spec.suspend = false;
+        scene.job.status = scene.Make().status;
+        scene.observed = SceneBuilder(scene.job).Launcher().Build();
+        scene.Answers({});
+        row.happens(scene);
+
+        const Plan plan = scene.Make();
+
+        EXPECT_EQ(api::IsTrue(plan.status.conditions, api::kFailed), epoch == 0)
+            << row.name << ", epoch " << epoch << ", " << told;
+      }
+    }
+  }
+}
+

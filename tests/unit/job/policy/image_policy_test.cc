@@ -115,6 +115,9 @@ TEST(ImagePolicy, TheJobsOwnTimeoutAndItsTrainingComeFirst) {
   Scene trains = WithPod(pod);
   trains.job.status.epoch = 1;
   EXPECT_FALSE(Failed(trains.Make()));
+  Scene resumed = WithPod(pod);
+  resumed.job.status.has_trained = true;
+  EXPECT_FALSE(Failed(resumed.Make()));
 }
 
 TEST(ImagePolicy, ThePodThatHasWaitedLongestIsNamedTheLaunchersToo) {
