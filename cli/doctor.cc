@@ -76,7 +76,7 @@ Check OperatorCheck(const Result<json>& deployments) {
 
 struct Right {
   const char* verb;
-  const char* resource;
+  const char* resource;  // may have a subresource: "pods/log"
   bool needed;
 };
 constexpr Right kRights[] = {{"create", kJobs, true},
@@ -86,6 +86,17 @@ constexpr Right kRights[] = {{"create", kJobs, true},
                              {"get", "pods/log", false},
                              {"list", "events", false},
                              {"get", "controllerrevisions.apps", false}};
+
+// kubectl takes "pods/log" for the Pod named "log", so the subresource is a separate argument.
+Arguments QuestionAbout(const Right& right) {
+  const std::string resource = right.resource;
+  const std::size_t slash = resource.find('/');
+  Arguments question = {"auth", "can-i", right.verb, resource.substr(0, slash)};
+  if (slash != std::string::npos) {
+    question.push_back("--subresource=" + resource.substr(slash + 1));
+  }
+  return question;
+}
 
 // Checks the user's permissions. `kubectl auth can-i` exits with an error if the answer is no.
 Check RightsCheck(const std::vector<Result<std::string>>& answers) {
@@ -231,8 +242,7 @@ std::vector<Check> RunChecks(const Kubectl& kubectl) {
        {"daemonsets.apps", "--all-namespaces"},
        {kLocalProfiles}});
   std::vector<Arguments> questions;
-  for (const Right& right : kRights)
-    questions.push_back({"auth", "can-i", right.verb, right.resource});
+  for (const Right& right : kRights) questions.push_back(QuestionAbout(right));
   const auto answers = kubectl.RunAll(questions);
 
   checks.push_back(OperatorCheck(read[0]));

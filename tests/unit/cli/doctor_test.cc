@@ -73,7 +73,7 @@ TEST(Doctor, WhatATenantMayNotSeeIsAWarningAndWhatIsMissingFails) {
   AddApi(kubectl);
   kubectl.Gets("*'get deployments.apps '*", ListOf({Named("ringmaster-operator", json::object())}));
   kubectl.Gets("*'get storageclasses'*", ListOf({}));
-  kubectl.On("*'auth can-i get pods/log'", "echo no; exit 1");
+  kubectl.On("*'auth can-i get pods --subresource=log'", "echo no; exit 1");
   kubectl.On("*'auth can-i create '*", "echo no; exit 1");
   kubectl.On("*'auth can-i '*", "echo yes");
   kubectl.Refuses("*", "Error from server (Forbidden): forbidden");
