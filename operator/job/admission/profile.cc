@@ -148,16 +148,28 @@ std::vector<ProfilePtr> Named(const std::vector<ProfilePtr>& profiles, const std
   return {};
 }
 
+// Returns the default profiles that list `ns`, which is a namespace or kAll.
+std::vector<ProfilePtr> DefaultsThatList(const std::vector<ProfilePtr>& profiles,
+                                         const std::string& ns) {
+  std::vector<ProfilePtr> found;
+  for (const ProfilePtr& profile : profiles) {
+    if (profile->is_default && Lists(*profile, ns)) found.push_back(profile);
+  }
+  return found;
+}
+
 // Returns the default profiles of a namespace that have the highest precedence.
 std::vector<ProfilePtr> DefaultsOf(const std::vector<ProfilePtr>& profiles, const std::string& ns) {
-  for (const std::string& rank : {ns, std::string(kAll)}) {
-    std::vector<ProfilePtr> found;
-    for (const ProfilePtr& profile : profiles) {
-      if (profile->is_default && Lists(*profile, rank)) found.push_back(profile);
-    }
-    if (!found.empty()) return found;
-  }
-  return {};
+  std::vector<ProfilePtr> found = DefaultsThatList(profiles, ns);
+  return found.empty() ? DefaultsThatList(profiles, kAll) : found;
+}
+
+// Returns the profiles whose limits apply to all jobs of a namespace: its own defaults, and after
+// them those of all namespaces.
+std::vector<ProfilePtr> LimitsOf(const std::vector<ProfilePtr>& profiles, const std::string& ns) {
+  std::vector<ProfilePtr> found = DefaultsThatList(profiles, ns);
+  for (ProfilePtr& profile : DefaultsThatList(profiles, kAll)) found.push_back(std::move(profile));
+  return found;
 }
 
 std::vector<ProfilePtr> Find(const std::vector<ProfilePtr>& profiles, const std::string& ns,
@@ -280,7 +292,7 @@ Choice ChooseProfile(const std::vector<ProfilePtr>& profiles, const std::string&
     return choice;
   }
   choice.problem = WhyUnusable(*found.front(), ns, operator_ns);
-  choice.limits = DefaultsOf(profiles, ns);
+  choice.limits = LimitsOf(profiles, ns);
   std::erase(choice.limits, found.front());
   for (const ProfilePtr& limits : choice.limits) {
     if (choice.problem.empty() && !limits->problem.empty()) {

@@ -51,10 +51,12 @@ Result<std::map<std::string, ProfilePtr>> ReadPresets(std::string_view text);
 
 // The profile and limits of a job.
 struct Choice {
-  ProfilePtr profile{};              // the profile that applies; null: none
-  std::vector<ProfilePtr> limits{};  // default profiles, for limits that `profile` does not set
-  std::string problem{};             // why there is no profile; empty: there is one
-  std::vector<std::string> open{};   // profile names that jobs of the namespace can use
+  ProfilePtr profile{};  // the profile that applies; null: none
+  // Default profiles, for limits that `profile` does not set. Each precedes the ones that only set
+  // limits that it does not set.
+  std::vector<ProfilePtr> limits{};
+  std::string problem{};            // why there is no profile; empty: there is one
+  std::vector<std::string> open{};  // profile names that jobs of the namespace can use
 
   // Returns true if both choices are equal.
   friend bool operator==(const Choice&, const Choice&) = default;

@@ -152,6 +152,25 @@ TEST(Profile, NoJobShedsTheLimitsOfItsNamespacesDefaultByNamingOneWithout) {
   EXPECT_EQ(NameOf(ChooseProfile({gpu, unread}, "team-a", "gpu", kOperatorNs)), "");
 }
 
+TEST(Profile, TheDefaultOfAllNamespacesLimitsTheOnesWithADefaultOfTheirOwnToo) {
+  const ProfilePtr all = Make(
+      "all", R"({"namespaces": ["*"], "default": true, "limits": {"gpus": 32, "workers": 8}})");
+  const ProfilePtr own =
+      Make("own", R"({"namespaces": ["team-a"], "default": true, "limits": {"gpus": 64}})");
+  const ProfilePtr named = Make("named", R"({"namespaces": ["team-a"]})");
+
+  for (const char* wanted : {"", "named"}) {
+    const Choice choice = ChooseProfile({all, named, own}, "team-a", wanted, kOperatorNs);
+    const JobRules rules = RulesOf(choice, "");
+
+    EXPECT_EQ(rules.profile, *wanted == '\0' ? "own" : "named");
+    EXPECT_EQ(rules.max_gpus, 64) << "the namespace's, " << wanted;
+    EXPECT_EQ(rules.max_workers, 8) << wanted;
+  }
+  const ProfilePtr unread = Make("all", R"({"namespaces": ["*"], "default": true, "limits": 1})");
+  EXPECT_EQ(NameOf(ChooseProfile({unread, own}, "team-a", "", kOperatorNs)), "");
+}
+
 TEST(Profile, OneThatCannotBeReadHoldsUpTheJobsThatItMayBeFor) {
   const ProfilePtr limits =
       Make("p", R"({"namespaces": ["team-a"], "default": true, "limits": {"gpus": "eight"}})");
