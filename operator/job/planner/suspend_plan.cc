@@ -17,6 +17,8 @@ namespace {
 
 using api::ConditionStatus;
 
+constexpr char kPodsGo[] = "the Pods are being deleted";
+
 bool ToldToEnd(const PlanInput& input) {
   return input.launcher->order != nullptr && input.launcher->order->replicas == 0;
 }
@@ -170,6 +172,21 @@ control::Order OrderToEnd() {
   return order;
 }
 
+// Returns how much longer to wait for the program of a job in mode Restart to end in Pods that are
+// being deleted: a resumed job's program would write the same files.
+std::optional<std::chrono::milliseconds> WaitForProgram(const PlanInput& input) {
+  const std::vector<PodPtr>& pods = input.observed.deleting;
+  const bool runs = std::any_of(pods.begin(), pods.end(), [](const PodPtr& pod) {
+    return pod->phase == PodPhase::kRunning && !pod->Ended();
+  });
+  if (!runs || input.job.spec.InPlace() || IsSuspended(input.job.status)) return std::nullopt;
+  const auto grace = input.job.spec.fault_tolerance.stop_grace.value_or(std::chrono::seconds(0));
+  const auto& memory = input.memory.suspension;
+  const Clock::Time since = memory ? memory->ending_since.value_or(input.now) : input.now;
+  const auto left = TimeLeft(since, 2 * kSuspendLimit + grace, input.now);
+  return left.count() > 0 ? std::optional(left) : std::nullopt;
+}
+
 void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Plan& plan) {
   const SuspensionMemory memory =
       input.memory.suspension.value_or(SuspensionMemory{.since = input.now, .ending_since = {}});
@@ -213,7 +230,7 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   if (plan.status.launcher_term == input.job.status.launcher_term) {
     for (const PodPtr& pod : pods) plan.Delete(*pod);
   }
-  DescribeSuspending(input, "the Pods are being deleted", plan.status);
+  DescribeSuspending(input, kPodsGo, plan.status);
 }
 
 }  // namespace
@@ -239,6 +256,12 @@ Plan MakeSuspendPlan(const PlanInput& input) {
   const std::vector<PodPtr> pods = input.observed.PodsToDelete();
   if (!pods.empty()) {
     PlanTheWayThere(input, pods, plan);
+    return plan;
+  }
+  if (const auto left = WaitForProgram(input)) {
+    plan.suspending = Suspending::kEnding;
+    plan.RequeueWithin(*left);
+    DescribeSuspending(input, kPodsGo, plan.status);
     return plan;
   }
   plan.unpin = input.memory.pin.has_value();

@@ -437,7 +437,7 @@ TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
     row.change(scene.job);
     scene.observed = SceneBuilder(scene.job)
                          .With(PodBuilder::Launcher(1).Deleting())
-                         .With(PodBuilder::Worker(0).Deleting())
+                         .With(PodBuilder::Worker(0).Ended(143, "Error").Deleting())
                          .Build();
 
     const Plan plan = scene.Make();
@@ -492,6 +492,48 @@ TEST(SuspendPlan, TheStepShownIsTheOneItGoesOnFrom) {
   }
 }
 
+// A program that saves its state for minutes must not run beside the resumed job's.
+TEST(SuspendPlan, AProgramThatStillRunsInADeletedPodIsWaitedForInModeRestart) {
+  struct Row {
+    const char* name;
+    std::function<void(Scene&)> change;
+    bool waits;
+  };
+  const auto worker = [](PodBuilder pod) {
+    return [=](Scene& scene) { scene.observed = SceneBuilder(scene.job).With(pod).Build(); };
+  };
+  const auto began = [](Scene& scene, int seconds_ago) {
+    scene.memory.suspension = SuspensionMemory{
+        .since = scene.now, .ending_since = scene.now - std::chrono::seconds(seconds_ago)};
+  };
+  const Row table[] = {
+      {"it runs", [](Scene&) {}, true},
+      {"for a long time", [&](Scene& scene) { began(scene, 359); }, true},
+      {"for too long", [&](Scene& scene) { began(scene, 360); }, false},
+      {"it has ended", worker(PodBuilder::Worker(0).Ended(143, "Error").Deleting()), false},
+      {"it never ran", worker(PodBuilder::Worker(0).Phase(PodPhase::kPending).Deleting()), false},
+      {"its ranks continue in place",
+       [](Scene& scene) { scene.job.spec.elasticity_mode = api::ElasticityMode::kInPlace; }, false},
+  };
+  for (const Row& row : table) {
+    Scene scene = Training();
+    scene.job.spec.command = {"solver"};
+    scene.job.spec.fault_tolerance.stop_grace = std::chrono::seconds(300);
+    ASSERT_FALSE(scene.job.spec.InPlace());
+    worker(PodBuilder::Worker(0).Phase(PodPhase::kRunning).Deleting())(scene);
+    row.change(scene);
+
+    const Plan plan = scene.Make();
+
+    EXPECT_EQ(IsSuspended(plan.status), !row.waits) << row.name;
+    EXPECT_EQ(plan.suspending == Suspending::kEnding, row.waits) << row.name;
+    EXPECT_EQ(plan.requeue_after.has_value(), row.waits) << row.name;
+    scene.job.status = plan.status;
+    scene.memory.suspension.reset();
+    EXPECT_EQ(IsSuspended(scene.Make().status), !row.waits) << row.name;
+  }
+}
+
 TEST(SuspendPlan, OnceBegunItIsCarriedThrough) {
   Scene scene = Training();
   scene.job.status = scene.Make().status;
@@ -530,37 +572,6 @@ TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
   EXPECT_FALSE(plan.events[0].warning);
 }
 
-TEST(SuspendPlan, TheClockStandsStillWhileAJobIsSuspended) {
-  api::TrainingJob job = Suspended(JobBuilder().Build());
-  job.spec.run_policy.active_deadline = std::chrono::seconds(60);
-  Scene scene{.job = job, .observed = SceneBuilder(job).Build()};
-  scene.job.status = scene.Make().status;
-  scene.wall_now += std::chrono::hours(1);
-
-  const Plan plan = scene.Make();
-
-  EXPECT_FALSE(api::IsTerminal(plan.status));
-  EXPECT_FALSE(plan.requeue_after.has_value());
-}
-
-TEST(SuspendPlan, AJobThatEndedIsNotSuspended) {
-  control::Verdict verdict;
-  verdict.succeeded = true;
-  Scene scene = Training();
-  scene.observed =
-      SceneBuilder(scene.job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(2).Build();
-  scene.job.status.conditions.push_back({.type = api::kSuspended,
-                                         .status = api::ConditionStatus::kFalse,
-                                         .reason = api::kReasonSuspending});
-
-  const Plan plan = scene.Make();
-
-  EXPECT_TRUE(api::IsTrue(plan.status.conditions, api::kSucceeded));
-  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonFinished);
-}
-
-}  // namespace
-}  // namespace ringmaster::job
 // A suspension resets the epoch, but a webhook that rejects the job's Pods may still allow them
 // later, a Secret may be back soon, and so may an image.
 TEST(SuspendPlan, APassingProblemEndsAResumedJobOnlyIfItHasNeverTrained) {
@@ -615,3 +626,34 @@ TEST(SuspendPlan, APassingProblemEndsAResumedJobOnlyIfItHasNeverTrained) {
   }
 }
 
+TEST(SuspendPlan, TheClockStandsStillWhileAJobIsSuspended) {
+  api::TrainingJob job = Suspended(JobBuilder().Build());
+  job.spec.run_policy.active_deadline = std::chrono::seconds(60);
+  Scene scene{.job = job, .observed = SceneBuilder(job).Build()};
+  scene.job.status = scene.Make().status;
+  scene.wall_now += std::chrono::hours(1);
+
+  const Plan plan = scene.Make();
+
+  EXPECT_FALSE(api::IsTerminal(plan.status));
+  EXPECT_FALSE(plan.requeue_after.has_value());
+}
+
+TEST(SuspendPlan, AJobThatEndedIsNotSuspended) {
+  control::Verdict verdict;
+  verdict.succeeded = true;
+  Scene scene = Training();
+  scene.observed =
+      SceneBuilder(scene.job).With(PodBuilder::Launcher(1).EndedWith(verdict)).Workers(2).Build();
+  scene.job.status.conditions.push_back({.type = api::kSuspended,
+                                         .status = api::ConditionStatus::kFalse,
+                                         .reason = api::kReasonSuspending});
+
+  const Plan plan = scene.Make();
+
+  EXPECT_TRUE(api::IsTrue(plan.status.conditions, api::kSucceeded));
+  EXPECT_EQ(ConditionOf(plan, api::kSuspended).reason, api::kReasonFinished);
+}
+
+}  // namespace
+}  // namespace ringmaster::job
