@@ -61,13 +61,13 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
     Forget(key);
     return runtime::ReconcileResult{};
   }
-  if (!IsOurs(*stored)) {
+  const ServicePtr service = LauncherServiceOf(*stored);
+  const bool left_behind = IsLeftBehind(*stored, service.get(), parts_.scope);
+  const bool ours = IsOurs(*stored, service.get(), parts_.scope);
+  if (stored->deleting || !ours) {  // Kubernetes deletes the objects of a deleted job
     parts_.launchers.Forget(stored->uid);
-    return runtime::ReconcileResult{};
-  }
-  if (stored->deleting) {  // Kubernetes deletes the job's objects
-    parts_.launchers.Forget(stored->uid);
-    return stored->held ? RemoveCheckpoints(stored) : runtime::ReconcileResult{};
+    const bool removes = stored->deleting && stored->held && (ours || left_behind);
+    return removes ? RemoveCheckpoints(stored, left_behind) : runtime::ReconcileResult{};
   }
   Known& known = KnownOf(*stored);
   const Result<Run> run = RunOf(stored, known);
@@ -116,7 +116,8 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   return runtime::ReconcileResult{.requeue_after = std::min(latest, again->value_or(latest))};
 }
 
-Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& stored) {
+Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& stored,
+                                                               bool left_behind) {
   Known& known = KnownOf(*stored);
   RemovalMemory& memory = known.memory.removal;
   if (memory.released) return runtime::ReconcileResult{};
@@ -139,7 +140,8 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
                    .remover = parts_.pods.Get(
                        kube::ObjectKey(stored->ns, api::CleanUpPodName(stored->name, stored->uid))),
                    .memory = memory,
-                   .now = now});
+                   .now = now,
+                   .left_behind = left_behind});
   RemovalActor actor(parts_.tools, *stored, judgement.allowed, rules, memory);
   const auto again = actor.Act(plan);
   memory = actor.memory();
@@ -181,11 +183,10 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
   return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at);
 }
 
-bool Reconciler::IsOurs(const api::TrainingJob& job) const {
-  const ServicePtr service =
+ServicePtr Reconciler::LauncherServiceOf(const api::TrainingJob& job) const {
+  ServicePtr service =
       parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
-  const bool own = service != nullptr && service->owner_uid == job.uid;
-  return job::IsOurs(job, own ? service.get() : nullptr, parts_.scope);
+  return service != nullptr && service->owner_uid == job.uid ? service : nullptr;
 }
 
 Choice Reconciler::ProfileOf(const api::TrainingJob& job, const std::string& wanted) const {
@@ -263,9 +264,7 @@ Result<Reconciler::Run> Reconciler::RunOf(const JobPtr& job, Known& known) {
 Result<void> Reconciler::FindPin(const api::TrainingJob& job, Known& known) {
   std::optional<RunPin>& pin = known.memory.pin;
   const auto begun = [&] {
-    const ServicePtr service =
-        parts_.services.Get(kube::ObjectKey(job.ns, api::LauncherServiceName(job.name)));
-    return job.status.launcher_term > 0 || (service != nullptr && service->owner_uid == job.uid) ||
+    return job.status.launcher_term > 0 || LauncherServiceOf(job) != nullptr ||
            !parts_.pods.ByOwner(job.ns, job.uid).empty();
   };
   const bool not_read = pin && pin->spec == nullptr && pin->revision != known.revision;

@@ -89,8 +89,8 @@ class Reconciler {
   };
 
   // Handles a deleted job whose finalizer waits for the removal of checkpoints.
-  Result<runtime::ReconcileResult> RemoveCheckpoints(const JobPtr& stored);
-  bool IsOurs(const api::TrainingJob& job) const;
+  Result<runtime::ReconcileResult> RemoveCheckpoints(const JobPtr& stored, bool left_behind);
+  ServicePtr LauncherServiceOf(const api::TrainingJob& job) const;
   Known& KnownOf(const api::TrainingJob& job);
   Choice ProfileOf(const api::TrainingJob& job, const std::string& wanted) const;
   // Records the job's current spec, as merged with its profile.

@@ -46,6 +46,8 @@ class RemovalPlanner {
   RemovalPlan Make() {
     if (!in_.job.spec.DeletesCheckpoints()) {
       Release();
+    } else if (in_.left_behind) {
+      GiveUp("the operator no longer manages jobs of this namespace (excludeNamespaces)");
     } else if (const std::string waiting = EndPods(); !waiting.empty()) {
       WaitFor(api::kReasonEndingPods, waiting);
     } else if (in_.remover != nullptr) {

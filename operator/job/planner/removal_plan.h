@@ -30,6 +30,7 @@ struct RemovalInput {
   const PodPtr& remover;            // the Pod that removes the checkpoints; null: none
   const RemovalMemory& memory;
   Clock::Time now;
+  bool left_behind = false;  // whether the operator no longer manages jobs of its namespace
 };
 
 struct RemovalPlan {

@@ -24,6 +24,13 @@ bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, co
 }
 
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
+bool IsLeftBehind(const api::TrainingJob& job, const ServiceView* launcher_service,
+                  const Scope& scope) {
+  if (!scope.excluded_namespaces.contains(job.ns)) return false;
+  return job.status.installation == scope.installation &&
+         IsOurs(job, launcher_service, {.installation = scope.installation});
+}
+
                  const std::string& installation) {
   return !installation.empty() && OwnerOf(job, launcher_service).empty();
 }

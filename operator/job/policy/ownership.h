@@ -27,6 +27,10 @@ struct Scope {
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
 // Returns true if no installation is known to manage the job yet. `installation`: the name of this
+// Returns true if this installation managed the job until the job's namespace was excluded.
+bool IsLeftBehind(const api::TrainingJob& job, const ServiceView* launcher_service,
+                  const Scope& scope);
+
 // operator's installation; empty if it is the only one and manages every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);

@@ -70,6 +70,29 @@ TEST(Reconciler, AJobThatKeepsItsCheckpointsIsNotHeld) {
   EXPECT_FALSE(scene.Held());
 }
 
+// Otherwise the job would be held for ever.
+TEST(Reconciler, AJobWhoseNamespaceWasExcludedIsLetGoOnceItIsDeleted) {
+  for (const char* installation : {"a/lease", "b/lease"}) {
+    HeldJob scene;
+    Operator(scene.api, "", {.installation = "a/lease"}).Settle();
+    ASSERT_TRUE(scene.Held());
+    Operator op(scene.api, "", {.installation = installation, .excluded_namespaces = {"team-a"}});
+    const std::size_t sent = scene.api.http.Sent().size();
+    op.Settle();
+    EXPECT_EQ(scene.api.http.Sent().size(), sent);
+    scene.DeleteJob();
+
+    op.Settle();
+
+    const bool ours = std::string(installation) == "a/lease";
+    EXPECT_EQ(scene.Held(), !ours);
+    EXPECT_EQ(
+        std::count(op.events.reasons.begin(), op.events.reasons.end(), api::kEventCheckpointsLeft),
+        ours ? 1 : 0);
+    EXPECT_EQ(scene.Remover(), nullptr);
+  }
+}
+
 TEST(Reconciler, ADeletedJobsCheckpointsAreRemovedByAPodOnceItsPodsHaveEnded) {
   HeldJob scene;
   Operator op(scene.api);
