@@ -76,12 +76,17 @@ class InstallationsTest : public TenantsTest {
     ASSERT_NO_FATAL_FAILURE(ClusterTest::SetUp());
     StartKubelet();
     LaunchOperator({"--no-leader-elect", "--lease-name=strict"});
-    permissive_ =
-        AnotherOperator("permissive", {"--no-leader-elect", "--lease-name=permissive",
-                                       R"(--presets={"a":{"namespaces":[")" + ns() +
-                                           R"("],"default":true,"allows":{"hostNetwork":true}}})"});
+    LaunchPermissive("permissive");
     ASSERT_TRUE(op().WaitReady());
     ASSERT_TRUE(permissive_ != nullptr && permissive_->WaitReady());
+  }
+
+  // `process`: the name of the process, which differs from those of earlier processes.
+  void LaunchPermissive(const std::string& process) {
+    permissive_ =
+        AnotherOperator(process, {"--no-leader-elect", "--lease-name=permissive",
+                                  R"(--presets={"a":{"namespaces":[")" + ns() +
+                                      R"("],"default":true,"allows":{"hostNetwork":true}}})"});
   }
 
   // Creates the Role and RoleBinding that the chart creates for a release of this name.
@@ -191,6 +196,33 @@ TEST_F(InstallationsTest, AnUninstalledInstallationSaysThatNobodyRunsItsJobsAndA
   ASSERT_TRUE(
       admin().MergePatch(JobPath("digits"), {{"spec", {{"worker", {{"replicas", 2}}}}}}).ok());
   WaitFor("its second worker", [&] { return List("pods").contains("digits-worker-1"); });
+}
+
+// Launchers refuse orders of leaders that were elected before the one whose order they have.
+TEST_F(InstallationsTest, AnInstallationWhoseLeaderIsOlderCanTakeAJobOver) {
+  RunJob("other", 1);  // its writes raise the term of the process that starts next
+  ASSERT_EQ(permissive_->Stop(), 0);
+  LaunchPermissive("newer");
+  ASSERT_TRUE(permissive_ != nullptr && permissive_->WaitReady());
+  json manifest = JobManifest(ns(), "digits", 1);
+  manifest["spec"]["network"] = {{"hostNetwork", true}};  // refused by the one that started first
+  CreateJob(manifest);
+  WaitCondition("digits", "Running", "True");
+  ASSERT_EQ(TextAt(Job("digits"), "/status/installation"), Installation("permissive"));
+  const auto launcher = kubelet().Launcher("digits-launcher-1");
+  ASSERT_NE(launcher, nullptr);
+  const int64_t term = launcher->LastOrder()->stamp.leader_term;
+
+  ASSERT_TRUE(
+      admin()
+          .MergePatch(
+              JobPath("digits"),
+              {{"metadata",
+                {{"annotations", {{"ringmaster.dev/installation", Installation("strict")}}}}}})
+          .ok());
+
+  WaitFor("an order of its new owner",
+          [&] { return launcher->LastOrder()->stamp.leader_term > term; });
 }
 
 TEST_F(TenantsTest, JobsAreReleasedOnlyOnceNoOperatorOfTheirInstallationRuns) {

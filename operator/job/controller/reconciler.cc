@@ -101,7 +101,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   RecordAnnouncements(key, plan, known.memory);
   if (*credentials == nullptr) plan.order.reset();
   NoteSince(plan, now, known.memory);
-  TalkToLauncher(*job, observed, plan, *credentials);
+  TalkToLauncher(*job, observed, plan, *credentials, known.memory);
   const ActResult result = Actor(parts_.tools, {.job = *run->job,
                                                 .revision = run->revision,
                                                 .rules = run->Rules(),
@@ -342,10 +342,17 @@ Result<std::shared_ptr<const Credentials>> Reconciler::CredentialsOf(const api::
 
 void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& observed,
                                 const Plan& plan,
-                                const std::shared_ptr<const Credentials>& credentials) {
+                                const std::shared_ptr<const Credentials>& credentials,
+                                JobMemory& memory) {
+  // Keep the first value: each later leader of this installation must have a higher term.
+  if (memory.claim_term == 0) {
+    memory.claim_term =
+        TermOfClaim(job, observed.launcher_service.get(), parts_.scope.installation);
+  }
   if (!plan.order) return parts_.launchers.Forget(job.uid);
   control::Order order = *plan.order;
-  order.stamp = {.leader_term = parts_.leader_term(), .generation = job.generation};
+  order.stamp = {.leader_term = std::max(parts_.leader_term(), memory.claim_term),
+                 .generation = job.generation};
   parts_.launchers.Watch({.job_key = job.Key(),
                           .job_uid = job.uid,
                           .pod_uid = observed.launcher->uid,

@@ -108,7 +108,7 @@ class Reconciler {
   Result<std::shared_ptr<const Credentials>> CredentialsOf(const api::TrainingJob& job,
                                                            const Observed& observed);
   void TalkToLauncher(const api::TrainingJob& job, const Observed& observed, const Plan& plan,
-                      const std::shared_ptr<const Credentials>& credentials);
+                      const std::shared_ptr<const Credentials>& credentials, JobMemory& memory);
 
   // Reads the events of a Pod that does not start. Returns the maximum delay of the next reconcile.
   std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,

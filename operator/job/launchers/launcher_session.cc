@@ -188,6 +188,7 @@ void Session::Answered() {
   const auto& response = parser_->get();
   const bool keep = response.keep_alive();
   beast::get_lowest_layer(*stream_).expires_never();
+  view_.has_newer_order = response.result() == bhttp::status::conflict;
   if (response.result() != bhttp::status::ok) {
     return Fail("it responded with status " + std::to_string(response.result_int()) + ": " +
                     response.body().substr(0, 200),

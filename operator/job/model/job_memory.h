@@ -89,6 +89,7 @@ struct JobMemory {
   bool pin_sought = false;    // whether the pin was looked up
   int looked_again = 0;       // consecutive early retries because the stores were behind
   int64_t unused_term = 0;    // a raised term whose Pod was certainly not created; 0: none
+  int64_t claim_term = 0;     // TermOfClaim() when this process first saw it; 0: not handed over
   std::set<std::string> taken_names;
   std::optional<Clock::Time> progress_written;
   std::optional<Clock::Time> unclaimed_since;  // when the claim was first planned

@@ -28,7 +28,8 @@ struct LauncherView {
   std::optional<Clock::Time> silent_since;    // when polls began to fail; unset: the last succeeded
   std::optional<Clock::Time> unheard_since;   // like silent_since, but any response is a success
   int unheard_times = 0;                      // consecutive exchanges without an answer
-  double steps_per_second = 0;                // 0: unknown
+  bool has_newer_order = false;  // whether it refused the last order as older than one that it has
+  double steps_per_second = 0;   // 0: unknown
 };
 
 // Counts of the watched launchers that have answered this operator or an earlier one, for a job in

@@ -18,7 +18,6 @@
 #include "operator/job/policy/leave_policy.h"
 #include "operator/job/policy/loss_policy.h"
 #include "operator/job/policy/node_policy.h"
-#include "operator/job/policy/ownership.h"
 #include "operator/job/policy/pod_events.h"
 #include "operator/job/policy/replacement_policy.h"
 #include "operator/job/policy/restart_policy.h"
@@ -335,9 +334,6 @@ void LivePlanner::PlanServices() {
   if (seen_.launcher_service != nullptr && seen_.launcher_service->term != term_) {
     plan_.point_service_at = term_;
   }
-  plan_.claim_service = IsHandedOver(in_.job, in_.installation) &&
-                        seen_.launcher_service != nullptr &&
-                        seen_.launcher_service->installation != in_.installation;
   outlook_.complete = !missing && launcher_ok_ && missing_ == 0;
   if (!MayCreate()) {
     plan_.RequeueWithin(

@@ -201,6 +201,10 @@ Plan MakePlan(const PlanInput& input) {
   DescribeManaged(input, plan.status);
   PlanHold(input.job, plan);
   if (handed_over) plan.status.installation = input.installation;
+  plan.claim_service =
+      MustClaimService(input.job, input.observed.launcher_service.get(), input.installation);
+  // The claim gives the orders their term.
+  if (plan.claim_service) plan.order.reset();
   DecideStatusWrite(input.job.status, input.memory, input.progress_period, input.now, plan);
   if (unclaimed && plan.write_status && !plan.create_services) {
     plan.status.installation = input.installation;

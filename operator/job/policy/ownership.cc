@@ -1,6 +1,7 @@
 #include "operator/job/policy/ownership.h"
 
 #include "operator/api/names.h"
+#include "operator/kube/resource_version.h"
 
 namespace ringmaster::job {
 
@@ -23,7 +24,6 @@ bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, co
   return owner.empty() || owner == scope.installation;
 }
 
-bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
 bool IsLeftBehind(const api::TrainingJob& job, const ServiceView* launcher_service,
                   const Scope& scope) {
   if (!scope.excluded_namespaces.contains(job.ns)) return false;
@@ -31,12 +31,26 @@ bool IsLeftBehind(const api::TrainingJob& job, const ServiceView* launcher_servi
          IsOurs(job, launcher_service, {.installation = scope.installation});
 }
 
+bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation) {
   return !installation.empty() && OwnerOf(job, launcher_service).empty();
 }
 
 bool IsHandedOver(const api::TrainingJob& job, const std::string& installation) {
   return !installation.empty() && job.installation == installation;
+}
+
+bool MustClaimService(const api::TrainingJob& job, const ServiceView* launcher_service,
+                      const std::string& installation) {
+  return IsHandedOver(job, installation) && launcher_service != nullptr &&
+         launcher_service->installation != installation;
+}
+
+int64_t TermOfClaim(const api::TrainingJob& job, const ServiceView* launcher_service,
+                    const std::string& installation) {
+  if (!IsHandedOver(job, installation) || launcher_service == nullptr) return 0;
+  if (launcher_service->installation != installation) return 0;
+  return kube::NumberOf(launcher_service->resource_version).value_or(0);
 }
 
 }  // namespace ringmaster::job

@@ -10,6 +10,7 @@
 // compare-and-set write of the status, because another installation may accept the job. Users move
 // a job with an annotation, which takes precedence: the named installation takes over the Service.
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -26,16 +27,27 @@ struct Scope {
 // Returns true if this operator manages the job. `launcher_service`: the job's Service, or null.
 bool IsOurs(const api::TrainingJob& job, const ServiceView* launcher_service, const Scope& scope);
 
-// Returns true if no installation is known to manage the job yet. `installation`: the name of this
 // Returns true if this installation managed the job until the job's namespace was excluded.
 bool IsLeftBehind(const api::TrainingJob& job, const ServiceView* launcher_service,
                   const Scope& scope);
 
+// Returns true if no installation is known to manage the job yet. `installation`: the name of this
 // operator's installation; empty if it is the only one and manages every job.
 bool IsUnclaimed(const api::TrainingJob& job, const ServiceView* launcher_service,
                  const std::string& installation);
 
 // Returns true if a user has assigned the job to `installation` with the annotation.
 bool IsHandedOver(const api::TrainingJob& job, const std::string& installation);
+
+// Returns true if `installation` must still write its name to the Service of a job that was handed
+// over to it.
+bool MustClaimService(const api::TrainingJob& job, const ServiceView* launcher_service,
+                      const std::string& installation);
+
+// Returns the version of the Service of a job that was handed over to `installation`, which has
+// claimed the Service; 0 otherwise. It is above the term of the previous installation's leader,
+// unlike the term of a leader that was elected earlier.
+int64_t TermOfClaim(const api::TrainingJob& job, const ServiceView* launcher_service,
+                    const std::string& installation);
 
 }  // namespace ringmaster::job

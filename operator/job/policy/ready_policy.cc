@@ -104,6 +104,12 @@ std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher
   }
   if (launcher != nullptr && launcher->silent_since &&
       now - *launcher->silent_since > kTellSilenceAfter) {
+    if (launcher->has_newer_order) {
+      return NotReady(api::kReasonLauncherUnreachable,
+                      pod->name +
+                          " refuses the operator's orders, because it has newer orders of another "
+                          "operator; if no other operator manages the job, restart the operator");
+    }
     return NotReady(api::kReasonLauncherUnreachable,
                     pod->name + " at " + pod->ip +
                         " does not answer the operator; check its log and the NetworkPolicies "

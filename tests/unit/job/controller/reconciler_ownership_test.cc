@@ -140,6 +140,38 @@ TEST(Reconciler, AnAnnotationOnAJobMovesItToTheInstallationThatItNames) {
   EXPECT_EQ(api.Count(kPodsPath), 4U);
 }
 
+// A suspended job keeps its Service, and so may an ended one.
+TEST(Reconciler, AnAnnotationMovesAJobThatHasNoPodsForGoodToo) {
+  const std::string service = std::string(kServicesPath) + "/digits-launcher";
+  for (const bool ended : {false, true}) {
+    FakeApi api;
+    Operator first(api, "", {.installation = "a/lease"});
+    Operator second(api, "", {.installation = "b/lease"});
+    first.Settle();
+    ASSERT_TRUE(api.objects.contains(service));
+    std::erase_if(api.objects,
+                  [](const auto& entry) { return entry.first.starts_with(kPodsPath); });
+    if (ended) {
+      api.objects[kJobPath]["status"]["conditions"] = {
+          {{"type", api::kFailed}, {"status", "True"}, {"reason", "R"}, {"message", ""}}};
+    } else {
+      api.objects[kJobPath]["spec"]["suspend"] = true;
+    }
+    first.Settle();
+    api.objects[kJobPath]["metadata"]["annotations"] = {{api::kAnnotationInstallation, "b/lease"}};
+
+    second.Settle();
+    EXPECT_EQ(StatusOf(api).installation, "b/lease") << ended;
+    EXPECT_EQ(api.objects[service]["metadata"]["annotations"][api::kAnnotationInstallation],
+              "b/lease")
+        << ended;
+    api.objects[kJobPath]["metadata"].erase("annotations");
+    const std::size_t sent = api.http.Sent().size();
+    first.Settle();
+    EXPECT_EQ(api.http.Sent().size(), sent) << ended;
+  }
+}
+
 TEST(Reconciler, AnAnnotationMovesAJobThatHasNoServiceToo) {
   FakeApi api;
   api.objects[kJobPath]["spec"]["suspend"] = true;

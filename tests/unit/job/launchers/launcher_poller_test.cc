@@ -276,6 +276,7 @@ TEST_F(LauncherPollerTest, ARefusalIsNoSilence) {
   EXPECT_TRUE(poller.Latest(kJobUid)->silent_since.has_value());
   EXPECT_FALSE(poller.Latest(kJobUid)->unheard_since.has_value());
   EXPECT_EQ(poller.Latest(kJobUid)->unheard_times, 0);
+  EXPECT_TRUE(poller.Latest(kJobUid)->has_newer_order);
 }
 
 TEST_F(LauncherPollerTest, SilenceIsNewsAndCounted) {

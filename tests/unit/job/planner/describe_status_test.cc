@@ -158,6 +158,18 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
   }
 }
 
+TEST(DescribeStatus, ALauncherWithNewerOrdersIsNotSaidToBeUnreachableByTheNetwork) {
+  Situation situation = Complete();
+  situation.launcher->silent_since = situation.now - std::chrono::seconds(6);
+  situation.launcher->has_newer_order = true;
+
+  const auto status = situation.Describe();
+
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kWorkersReady)->message,
+            "digits-launcher-1 refuses the operator's orders, because it has newer orders of "
+            "another operator; if no other operator manages the job, restart the operator");
+}
+
 TEST(DescribeStatus, MessagesNameTheWorker) {
   Situation situation = Complete();
   situation.launcher->status->workers[1].faults = {{"gpu", "no GPU found"}};

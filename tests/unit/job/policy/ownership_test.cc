@@ -68,6 +68,31 @@ TEST(Ownership, WhomAPersonNamesOnTheJobHasItWhateverServiceAndStatusSay) {
   EXPECT_FALSE(IsHandedOver(job, "")) << "there is but one";
 }
 
+// The new installation may have had its leader for longer than the previous one.
+TEST(Ownership, TheClaimOfAHandedOverJobsServiceGivesATerm) {
+  const struct {
+    const char* annotation;
+    const char* on_service;  // nullptr: the Service does not exist
+    bool must_claim;
+    int64_t term;
+  } table[] = {
+      {"us/lease", "them/lease", true, 0}, {"us/lease", "", true, 0},
+      {"us/lease", "us/lease", false, 70}, {"us/lease", nullptr, false, 0},
+      {"", "us/lease", false, 0},          {"them/lease", "us/lease", false, 0},
+  };
+  for (const auto& row : table) {
+    api::TrainingJob job = JobBuilder().Build();
+    job.installation = row.annotation;
+    ServiceView service{.resource_version = "70"};
+    if (row.on_service != nullptr) service.installation = row.on_service;
+    const ServiceView* const seen = row.on_service == nullptr ? nullptr : &service;
+    const std::string name = std::string(row.annotation) + " " + service.installation;
+
+    EXPECT_EQ(MustClaimService(job, seen, "us/lease"), row.must_claim) << name;
+    EXPECT_EQ(TermOfClaim(job, seen, "us/lease"), row.term) << name;
+  }
+}
+
 TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));
