@@ -59,9 +59,11 @@ Result<void> RankProcesses::Launch(int slot, std::vector<std::string> environmen
        .on_end =
            [this, slot](ProcessEnd end, const LastLines& last_lines) {
              const auto lived = steady_clock::now() - ranks_.at(slot).started;
-             // torchrun's ranks run in separate sessions and outlive a torchrun that is killed.
-             if (!config_.spec.InPlace()) reaper_.KillOrphans(kOrphansLimit);
              ranks_.erase(slot);
+             // torchrun's ranks run in separate sessions and outlive a torchrun that is killed.
+             // While another slot's program runs, orphans may be processes that it started.
+             const bool was_last = ranks_.empty();
+             if (was_last && !config_.spec.InPlace()) reaper_.KillOrphans(kOrphansLimit);
              LogInfo("A rank exited",
                      {{"slot", slot}, {"exitCode", end.exit_code}, {"signal", end.signal}});
              handlers_.on_end(slot,

@@ -87,5 +87,26 @@ TEST_F(RankProcessesTest, OfARankBehindAWrapperTheWrappersEndCounts) {
   EXPECT_THAT(said, ElementsAre("ended 0 by signal 0"));
 }
 
+TEST_F(RankProcessesTest, ProcessesThatAProgramLeftBehindEndWithTheLastSlotsProgram) {
+  config.spec.in_place = false;
+  config.spec.command = {
+      "sh", "-c", "(setsid sleep 1000 >/dev/null 2>&1 & echo $!); exec sleep 1000 >/dev/null 2>&1"};
+  std::vector<pid_t> helpers;
+  for (const int slot : {0, 1}) {
+    printed.clear();
+    ASSERT_TRUE(ranks.Start(slot).ok());
+    ASSERT_TRUE(RunUntil([&] { return printed.ends_with('\n'); }));
+    helpers.push_back(std::stoi(printed));
+  }
+
+  kill(ranks.Group(1), SIGKILL);
+  ASSERT_TRUE(RunUntil([&] { return said.size() == 1; }));
+  EXPECT_EQ(kill(helpers[0], 0), 0) << "slot 0's program still runs and may need it";
+
+  kill(ranks.Group(0), SIGKILL);
+  ASSERT_TRUE(RunUntil([&] { return said.size() == 2; }));
+  for (const pid_t helper : helpers) EXPECT_EQ(kill(helper, 0), -1) << helper;
+}
+
 }  // namespace
 }  // namespace ringmaster::agent
