@@ -35,7 +35,8 @@ struct Member {
   std::string node;     // node name, for messages
   std::string address;  // address at which the worker's ranks accept connections of other ranks
   int slot = 0;         // 0 … slots - 1 within the worker
-  std::string start;    // unique for each start of a rank process; empty in a direct job
+  std::string start;    // AgentHello::nonce, '-' and the number of the start of a rank process by
+                        // this agent; empty in a direct job
   int rank = 0;
 };
 

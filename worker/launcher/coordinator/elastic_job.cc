@@ -119,7 +119,7 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   const bool is_member = member != nullptr && member->start == exit.start;
   if (is_member) exit.rank = member->rank;
   Process& process = worker.processes[exit.slot];
-  if (process.exit && process.exit->start == exit.start) return;  // reported again
+  if (!process.NoteEnd(worker.hello.nonce, exit.start)) return;  // reported again
   if (process.loaded == exit.start) process.loaded.clear();
   checkpoints_.Forget(exit.pod_uid, exit.slot);
   process.exit = exit;

@@ -1,6 +1,28 @@
 #include "worker/launcher/model/worker_table.h"
 
+#include <charconv>
+
 namespace ringmaster::launcher {
+namespace {
+
+// Returns the number in a Member::start of the agent with this nonce; 0: there is none.
+int64_t NumberOf(const std::string& nonce, const std::string& start) {
+  int64_t number = 0;
+  if (start.starts_with(nonce + '-')) {
+    std::from_chars(start.data() + nonce.size() + 1, start.data() + start.size(), number);
+  }
+  return number;
+}
+
+}  // namespace
+
+bool Process::NoteEnd(const std::string& nonce, const std::string& start) {
+  if (exit && exit->start == start) return false;
+  const int64_t number = NumberOf(nonce, start);
+  if (number > 0 && number <= last_end) return false;
+  if (number > 0) last_end = number;
+  return true;
+}
 
 void Worker::Fence() {
   if (Fenced()) return;

@@ -3,6 +3,7 @@
 // The launcher's table of worker Pods, by UID and by connection. A value; the job makes all
 // decisions.
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,9 +30,14 @@ struct Process {
   std::string loaded;  // Member::start of the process that can join a world; empty: none
   Clock::Time loaded_at{};
   std::optional<control::RankExit> exit;  // exit of the last process that ended
+  int64_t last_end = 0;                   // number of the last start that ended; 0: not known
   Clock::Time ended_at{};
   bool replaced = false;     // whether a process has loaded since that exit
   control::RankStack stack;  // the newest stack that the agent sent
+
+  // Returns whether the end of the process `start` is new. An agent may repeat the exit of a member
+  // after the exit of a later process in this slot. `nonce`: AgentHello::nonce.
+  bool NoteEnd(const std::string& nonce, const std::string& start);
 };
 
 // A worker Pod that has sent a hello, or is in a world of another launcher. It is kept until the

@@ -545,6 +545,32 @@ TEST_F(ElasticWorld, ARepeatedExitCountsOnce) {
   EXPECT_EQ(Status().failures.size(), 1U);
 }
 
+// The agent repeats the exit of the member, and has reported that of its successor only once.
+TEST_F(ElasticWorld, ARepeatedExitOfAMemberWhoseSuccessorHasEndedCountsOnce) {
+  Run(3);
+  world->Reload(1, "first-1");
+  world->AllAtBoundary(20);
+  world->Accept(everyone);
+  world->Commit(0, 21);
+  ASSERT_THAT(world->Members(), ElementsAre(0, 2, 1));
+  world->Exit(1, 3);
+  world->Accept({0, 2});
+  world->starts[{1, 0}] = "first-2";
+  world->Exit(1, 3);
+  EXPECT_EQ(Status().crashes, 1);
+  world->Close(1);
+  world->now += 50ms;
+  world->Dial(1, 901);
+  world->starts[{1, 0}] = "first-1";
+  world->Exit(1, 3);
+
+  EXPECT_EQ(Status().failures.size(), 2U);
+  EXPECT_EQ(Status().failures.back().start, "first-2");
+  world->starts[{1, 0}] = "first-10";
+  world->Exit(1, 3);
+  EXPECT_EQ(Status().failures.size(), 3U) << "another process has ended";
+}
+
 TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   Run(2, 2);
   world->DeclareDead({1}, {0, 2}, 2, 2);
