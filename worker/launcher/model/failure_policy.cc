@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <tuple>
 #include <utility>
 
@@ -114,6 +115,7 @@ void FailurePolicy::Record(RankExit exit) {
 }
 
 void FailurePolicy::Crash(Time now, Time since, const RankExit& exit, std::string text) {
+  if (exit.signal == SIGTERM) return;  // others ended it, for example its agent
   newest_crash_ = std::move(text);
   crashes_.Count(now, since, exit.out_of_memory.has_value());
 }
@@ -205,7 +207,7 @@ int FailurePolicy::BlameRank(const RankExit& exit) const {
   if (FailsAtOnce(exit)) return 0;
   if (exit.out_of_memory) return 1;
   if (exit.exit_code == control::kExitPeerLost) return kVictims + 1;
-  return exit.signal == 15 ? kVictims : 2;
+  return exit.signal == SIGTERM ? kVictims : 2;
 }
 
 }  // namespace ringmaster::launcher
