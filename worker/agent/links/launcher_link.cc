@@ -14,6 +14,9 @@ namespace {
 // If a tick is this late, the agent was suspended and may have missed messages.
 constexpr std::chrono::milliseconds kLateTick{500};
 
+// The number of missed heartbeats after which the launcher counts as silent.
+constexpr int kBeatsBeforeLoss = 4;
+
 }  // namespace
 
 LauncherLink::LauncherLink(boost::asio::io_context& io, control::TlsContext& tls,
@@ -155,6 +158,11 @@ std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
   return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }
 
+// In large jobs, the launcher makes heartbeats less frequent.
+std::chrono::milliseconds LauncherLink::SilenceLimit() const {
+  return std::max(options_.silence_limit, kBeatsBeforeLoss * heartbeat_);
+}
+
 // Sends a heartbeat, and closes the connection if the launcher has been silent for too long.
 void LauncherLink::Tick() {
   tick_.expires_after(heartbeat_);
@@ -163,9 +171,8 @@ void LauncherLink::Tick() {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_tick_ > heartbeat_ + kLateTick) last_heard_ = now;
     last_tick_ = now;
-    if (now - last_heard_ > options_.silence_limit) {
-      return connection_->Close("no message for " + std::to_string(options_.silence_limit.count()) +
-                                " ms");
+    if (now - last_heard_ > SilenceLimit()) {
+      return connection_->Close("no message for " + std::to_string(SilenceLimit().count()) + " ms");
     }
     if (welcomed_ && handlers_.on_heartbeat) handlers_.on_heartbeat();
     if (welcomed_) connection_->Send(control::Heartbeat{});

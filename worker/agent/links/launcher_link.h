@@ -29,8 +29,9 @@ struct LinkOptions {
   // Delay after a broken connection, except before the first attempt: the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered
-  std::chrono::milliseconds silence_limit{2000};     // maximum time between the launcher's lines
-  std::chrono::milliseconds gone_after{30'000};      // time without a welcome before on_gone
+  // Maximum time between the launcher's lines, or four heartbeats if these are longer.
+  std::chrono::milliseconds silence_limit{2000};
+  std::chrono::milliseconds gone_after{30'000};  // time without a welcome before on_gone
 };
 
 class LauncherLink {
@@ -82,6 +83,7 @@ class LauncherLink {
   void OnWelcome(const control::Welcome& welcome);
   void OnClosed(const std::string& reason);
   std::chrono::milliseconds RetryDelay(bool was_welcomed) const;
+  std::chrono::milliseconds SilenceLimit() const;
   void Tick();
 
   boost::asio::io_context& io_;

@@ -144,6 +144,17 @@ TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
   EXPECT_EQ(Heard<control::AgentHello>(1), 1);
 }
 
+TEST_F(LauncherLinkTest, ALauncherWithSeldomHeartbeatsIsNotSilentBetweenThem) {
+  answer = control::Welcome{3, 600};
+  StartLink(100ms);
+  ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
+
+  io.run_for(1500ms);  // the limit is four heartbeats: 2400 ms
+
+  EXPECT_FALSE(accepteds[0]->closed);
+  EXPECT_EQ(terms.size(), 1U);
+}
+
 TEST_F(LauncherLinkTest, ABrokenConnectionIsDialledAgainAndKnowsNoMessagesMeanwhile) {
   StartLink();
   ASSERT_TRUE(Until([this] { return link->welcomed(); }));
