@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/control/exit_codes.h"
+#include "common/control/reasons.h"
 #include "common/control/world_difference.h"
 #include "worker/launcher/coordinator/elastic_job.h"
 
@@ -12,6 +14,7 @@ namespace ringmaster::launcher {
 
 using control::LauncherPhase;
 using control::Member;
+using control::RankExit;
 
 bool ElasticJob::WorldCanChange() const {
   return phase_ == LauncherPhase::kRunning || phase_ == LauncherPhase::kForming ||
@@ -110,6 +113,7 @@ void ElasticJob::JudgeBroken(Time now) {
     LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
     return Form(now);
   }
+  if (SurvivingPods() < 2) return CountBrokenWorld(now);
   const Blame blame = FindCulprits(world_.size(), change_.BrokenPeers(), done_);
   const std::string why =
       blame.stalled
@@ -118,17 +122,31 @@ void ElasticJob::JudgeBroken(Time now) {
                 std::to_string(change_.broken.begin()->first) +
                 " said: " + change_.broken.begin()->second.reason;
   for (const int rank : blame.ranks) {
+    if (SurvivingPods() < 2) break;
     Exclude(now, world_.member(rank), why,
             blame.stalled ? control::kCauseStalled : control::kCauseCannotReachPeers);
   }
   Form(now);
 }
 
-void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
-                         const char* cause) {
-  Worker& worker = workers_.At(member.pod_uid);
-  if (worker.Fenced() || SurvivingPods() < 2) return;
-  control::RankExit failure;
+// Call if the ranks of this world cannot continue together and no worker can be left out. No rank
+// ends, so this counts as a crash: otherwise the same ranks would form worlds forever.
+void ElasticJob::CountBrokenWorld(Time now) {
+  const auto& [rank, word] = *change_.broken.begin();
+  RankExit failure = FailureOf(world_.member(rank), "it could not continue: " + word.reason);
+  failures_.Crash(now, started_at_, failure,
+                  RankText(failure) + " could not continue: " + word.reason);
+  if (failures_.CrashLimitReached()) {
+    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), control::kExitFailed,
+                      std::move(failure)});
+  }
+  failures_.Record(std::move(failure));
+  Form(now);
+}
+
+// Returns the failure of a member whose process has not ended.
+RankExit ElasticJob::FailureOf(const Member& member, const std::string& why) const {
+  RankExit failure;
   failure.rank = member.rank;
   failure.pod_uid = member.pod_uid;
   failure.pod = member.pod;
@@ -136,6 +154,14 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   failure.slot = member.slot;
   failure.start = member.start;
   failure.last_lines = {why};
+  return failure;
+}
+
+void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
+                         const char* cause) {
+  Worker& worker = workers_.At(member.pod_uid);
+  if (worker.Fenced()) return;
+  RankExit failure = FailureOf(member, why);
   AddStack(worker, failure);
   failures_.Record(std::move(failure));
   NoteLoss(now, worker, cause, now);

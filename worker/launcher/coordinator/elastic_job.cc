@@ -327,6 +327,7 @@ void ElasticJob::Welcome(Worker& worker) {
     worker.told = world_.epoch();
     if (change_.switching) Send(worker, control::SwitchEpoch{world_.epoch(), Leaving(pod_uid)});
     if (released_at_) Send(worker, control::Release{world_.epoch()});
+    RepeatEndsOfStalledRanks(worker);
   } else if (phase_ == LauncherPhase::kStopping && member) {
     Send(worker, StopWorld());
   } else if (change_.proposal && (member || change_.proposal->Contains(pod_uid))) {

@@ -93,6 +93,8 @@ class ElasticJob final : public Job {
   void NoteLeavers(Time now);
   bool AllAtBoundary(Time now) const;
   void JudgeBroken(Time now);
+  void CountBrokenWorld(Time now);
+  control::RankExit FailureOf(const control::Member& member, const std::string& why) const;
   void Exclude(Time now, const control::Member& member, const std::string& why, const char* cause);
   template <typename WithUs>
   bool QuorumOf(WithUs with_us) const;
@@ -122,6 +124,7 @@ class ElasticJob final : public Job {
   void WatchWorld(Time now);
   void AddStack(const Worker& worker, control::RankExit& exit) const;
   bool JudgeStall(Time now);
+  void RepeatEndsOfStalledRanks(const Worker& worker);
   void NoteWhoCannotConnect(Time now);
   void WriteStall(const std::optional<Time>& since);
   void ExcludeTheUnkillable(Time now);
@@ -162,6 +165,7 @@ class ElasticJob final : public Job {
   struct Stalled {
     Time asked_at{};     // when the agent was asked to end the rank
     Time still_since{};  // when the world stopped making progress
+    control::EndStalledRank request;
   };
   std::map<MemberId, Stalled> stalled_;  // members that block this world and must end
   std::optional<Time> written_stall_;    // when the last logged stall began

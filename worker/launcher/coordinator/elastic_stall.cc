@@ -83,10 +83,18 @@ bool ElasticJob::JudgeStall(Time now) {
                                (judgement->missing.empty() ? "" : ": " + judgement->missing);
     LogWarn("Found a rank that blocks the others",
             {{"pod", member.pod}, {"node", member.node}, {"reason", reason}});
-    stalled_[IdOf(member)] = {now, judgement->still_since};
-    Send(workers_.At(member.pod_uid), control::EndStalledRank{member.slot, member.start, reason});
+    const control::EndStalledRank request{member.slot, member.start, reason};
+    stalled_[IdOf(member)] = {now, judgement->still_since, request};
+    Send(workers_.At(member.pod_uid), request);
   }
   return true;
+}
+
+// The agent ignores a request that it has received before.
+void ElasticJob::RepeatEndsOfStalledRanks(const Worker& worker) {
+  for (const auto& [id, stalled] : stalled_) {
+    if (std::get<0>(id) == worker.hello.pod_uid) Send(worker, stalled.request);
+  }
 }
 
 // Logs each stall of the world once, even if no rank can be blamed.
@@ -105,16 +113,22 @@ void ElasticJob::NoteWhoCannotConnect(Time now) {
   }
 }
 
-// Excludes the Pods of ranks that did not end: an uninterruptible process cannot be killed.
+// Excludes the Pods of ranks that did not end: an uninterruptible process cannot be killed. If no
+// other Pod is left, ends the world, so that a new Pod resumes from the checkpoint.
 void ElasticJob::ExcludeTheUnkillable(Time now) {
   bool left_out = false;
   for (const Member& member : world_.members()) {
     const auto stalled = stalled_.find(IdOf(member));
-    if (stalled == stalled_.end() || now - stalled->second.asked_at < options_.stall_end_within) {
-      continue;
-    }
+    if (stalled == stalled_.end()) continue;
+    const Worker& worker = workers_.At(member.pod_uid);
+    const Time asked_at = std::max(stalled->second.asked_at, worker.welcomed_at);
+    if (now - asked_at < options_.stall_end_within) continue;
+    const bool alone = SurvivingPods() < 2;
     Exclude(now, member, "it hung and could not be stopped", control::kCauseStalled);
-    left_out = left_out || workers_.At(member.pod_uid).Fenced();
+    if (alone) {
+      return Stop(now, "a rank of " + NameOf(member.pod_uid) + " hung and could not be stopped");
+    }
+    left_out = true;
   }
   if (left_out) Form(now);
 }

@@ -1148,6 +1148,43 @@ TEST_F(ElasticWorld, NobodyIsGivenUpWithoutAnotherWorkerToGoOn) {
   EXPECT_FALSE(ReportOf(0).fenced);
 }
 
+TEST_F(ElasticWorld, TheOnlyWorkerWhoseRanksNeverConnectFailsTheJob) {
+  Run(1, 1, 2);
+  BreakUntilGivenUp({0, 1});
+  for (int time = 1; time <= 4; ++time) {
+    ASSERT_FALSE(world->Decided()) << time;
+    EXPECT_EQ(Status().crashes, time);
+    EXPECT_THAT(Status().message,
+                HasSubstr("rank 0 on digits-worker-0 (node-0) could not continue: no keys"));
+    ASSERT_EQ(Status().failures.size(), 1U);
+    EXPECT_THAT(Status().failures[0].last_lines, testing::Contains(HasSubstr("no keys")));
+    EXPECT_FALSE(ReportOf(0).fenced);
+    world->Accept({0});
+    ASSERT_THAT(world->Members(), ElementsAre(0, 0));
+    Break({0, 1});
+  }
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+  EXPECT_EQ(world->Verdict()->exit_code, 1);
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              testing::AllOf(HasSubstr("no keys"), HasSubstr("5 times in a row"),
+                             HasSubstr("runPolicy.restart.crashLimit")));
+  ASSERT_TRUE(world->Verdict()->verdict.first_failure.has_value());
+  EXPECT_EQ(world->Verdict()->verdict.first_failure->rank, 0);
+}
+
+TEST_F(ElasticWorld, AStepEndsTheCountOfWorldsThatCouldNotContinue) {
+  Run(1, 1, 2);
+  BreakUntilGivenUp({0, 1});
+  world->Accept({0});
+  EXPECT_EQ(Status().crashes, 1);
+
+  world->Commit(0, 11);
+
+  EXPECT_EQ(Status().crashes, 0);
+}
+
 TEST_F(ElasticWorld, LosesTheYoungestWhenEverybodySaysTheSame) {
   Run(3);
   BreakUntilGivenUp({0, 1, 2});

@@ -749,7 +749,7 @@ bool Model::NobodyWaitsFor(const Rank& rank) const {
   const bool all_hang =
       peers.size() == rank.members.size() &&
       std::all_of(peers.begin(), peers.end(), [](const Rank* peer) { return peer->hung; });
-  return all_hang || PodsOf(rank.members).size() < 2;
+  return all_hang || rank.members.size() < 2;
 }
 
 bool Model::Recovers() {
@@ -765,7 +765,7 @@ bool Model::Recovers() {
       if (At(worker).alive && At(worker).launcher < 0) Dial(worker, newest);
       for (int slot = 0; slot < job_.slots && At(worker).alive; ++slot) {
         Rank& rank = At(worker, slot);
-        if (Waits(rank) && job_.elastic && i % 5 == 0) Do({Kind::kReport, worker, slot});
+        if (Waits(rank) && job_.elastic && i % 10 == 0) Do({Kind::kReport, worker, slot});
         if (rank.hung && NobodyWaitsFor(rank)) rank.hung = rank.frozen = false;
       }
     }

@@ -17,13 +17,13 @@ using testing::HasSubstr;
 constexpr char kStack[] = "thread 7 ringmaster-train, running\n  #0 ringmaster-train(Spin+0x1)\n";
 
 struct StallWorld : World {
-  explicit StallWorld(int workers = 3) {
+  explicit StallWorld(int workers = 3, int slots = 1) : World(slots) {
     std::vector<int> all;
     for (int i = 0; i < workers; ++i) all.push_back(i);
     Order(all, workers, 1);
     for (const int i : all) Arrive(i);
     AttachAll();
-    phases.assign(static_cast<std::size_t>(workers), RankPhase::kCompute);
+    phases.assign(static_cast<std::size_t>(workers * slots), RankPhase::kCompute);
   }
 
   // Lets time pass. Each worker sends heartbeats together with the position of its rank.
@@ -44,7 +44,7 @@ struct StallWorld : World {
             .slot = member.slot,
             .entered = true,
             .step = step,
-            .phase = phases[static_cast<std::size_t>(worker)],
+            .phase = phases[static_cast<std::size_t>(worker * options.slots + member.slot)],
             .peer = peers.contains(worker) ? peers.at(worker) : -1,
             .step_micros = 100'000,
             .own_micros = 50'000,
@@ -58,10 +58,10 @@ struct StallWorld : World {
     }
     Commit(std::stoi(membership.members().front().pod_uid.substr(4)), step);
   }
-  // Makes all other ranks wait for the rank of this worker from now on.
-  void Hang(int worker) {
+  // Makes all other ranks wait for the rank in this worker's slot from now on.
+  void Hang(int worker, int slot = 0) {
     phases.assign(phases.size(), RankPhase::kReduce);
-    phases[static_cast<std::size_t>(worker)] = RankPhase::kCompute;
+    phases[static_cast<std::size_t>(worker * options.slots + slot)] = RankPhase::kCompute;
   }
   std::vector<control::EndStalledRank> Asked() const {
     std::vector<control::EndStalledRank> asked;
@@ -77,7 +77,7 @@ struct StallWorld : World {
   bool applied_here = true;       // ranks have applied a step in this world
   int64_t counts = -1;            // number of collectives that each rank has launched
   int behind = -1;                // the worker whose device is one collective behind
-  std::vector<RankPhase> phases;  // by worker
+  std::vector<RankPhase> phases;  // by worker and slot
   std::map<int, int> peers;       // by worker: the rank that the worker's rank waits for
   std::set<int> silent;
 };
@@ -215,6 +215,59 @@ TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
   ASSERT_EQ(status.failures.size(), 1U);
   EXPECT_EQ(status.failures[0].stack, kStack);
   EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be stopped"));
+}
+
+// The ranks of the new Pod resume from the checkpoint.
+TEST(Stall, ReplacesTheOnlyWorkerIfARankOfItCannotBeEnded) {
+  StallWorld world(1, 2);
+  world.Train(10);
+  world.Hang(0, 1);
+  world.Beat(2100ms);
+  ASSERT_EQ(world.Asked().size(), 1U);
+  world.Beat(1900ms);
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  world.Beat(100ms);
+  EXPECT_EQ(world.phase(), LauncherPhase::kStopping);
+  world.MpirunEnds(143);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kWaitingForAgents);
+  const auto status = world.membership.Status(world.now);
+  ASSERT_EQ(status.workers.size(), 1U);
+  EXPECT_TRUE(status.workers[0].fenced);
+  ASSERT_EQ(status.failures.size(), 1U);
+  EXPECT_EQ(status.failures[0].slot, 1);
+  EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be stopped"));
+
+  world.Order({1}, 1, 1);
+  world.Arrive(1);
+  world.AttachAll();
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+  EXPECT_THAT(world.Members(), ElementsAre(1, 1));
+  world.Commit(1, 6);
+  ASSERT_TRUE(world.membership.Status(world.now).last_recovery.has_value());
+  EXPECT_EQ(world.membership.Status(world.now).last_recovery->cause, "Stalled");
+  EXPECT_EQ(world.membership.Status(world.now).last_recovery->steps_lost, 5);
+}
+
+TEST(Stall, AsksAgainAfterTheAgentHasReconnected) {
+  StallWorld world;
+  world.Train(10);
+  world.Hang(1);
+  world.Beat(2100ms);
+  ASSERT_EQ(world.Asked().size(), 1U);
+  world.Beat(1900ms);
+  world.Dial(1, 901);
+  world.Ready(1);
+
+  ASSERT_EQ(world.Asked().size(), 2U);
+  EXPECT_EQ(world.Sent<control::EndStalledRank>(1), 1);
+  EXPECT_EQ(world.Asked().at(1).start, world.Asked().at(0).start);
+  EXPECT_EQ(world.Asked().at(1).reason, world.Asked().at(0).reason);
+  world.Beat(1900ms);
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning) << "the agent may have missed the first one";
+  world.Exit(1, 0, 9);
+  world.Accept({0, 1, 2});
+  EXPECT_FALSE(world.membership.Status(world.now).workers.at(1).fenced);
 }
 
 TEST(Stall, KeepsOnlyTheNewestStack) {
