@@ -113,7 +113,8 @@ void ElasticJob::JudgeBroken(Time now) {
     LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
     return Form(now);
   }
-  if (SurvivingPods() < 2) return CountBrokenWorld(now);
+  const bool nobody_to_blame = SurvivingPods() < 2 || !store_.refusal().empty();
+  if (nobody_to_blame) return CountBrokenWorld(now);
   const Blame blame = FindCulprits(world_.size(), change_.BrokenPeers(), done_);
   const std::string why =
       blame.stalled
@@ -129,13 +130,13 @@ void ElasticJob::JudgeBroken(Time now) {
   Form(now);
 }
 
-// Call if the ranks of this world cannot continue together and no worker can be left out. No rank
-// ends, so this counts as a crash: otherwise the same ranks would form worlds forever.
+// Call if the ranks of this world cannot continue together and no worker is to blame or can be left
+// out. No rank ends, so this counts as a crash: otherwise the same ranks would form worlds forever.
 void ElasticJob::CountBrokenWorld(Time now) {
   const auto& [rank, word] = *change_.broken.begin();
-  RankExit failure = FailureOf(world_.member(rank), "it could not continue: " + word.reason);
-  failures_.Crash(now, started_at_, failure,
-                  RankText(failure) + " could not continue: " + word.reason);
+  const std::string why = store_.refusal().empty() ? word.reason : store_.refusal();
+  RankExit failure = FailureOf(world_.member(rank), "it could not continue: " + why);
+  failures_.Crash(now, started_at_, failure, RankText(failure) + " could not continue: " + why);
   if (failures_.CrashLimitReached()) {
     return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), control::kExitFailed,
                       std::move(failure)});
@@ -309,7 +310,7 @@ void ElasticJob::StartProposal(Time now) {
   std::erase_if(ended_, has_left);
   exits_.clear();
   done_.clear();
-  store_.Reset(world_.epoch());
+  store_.Reset(world_.epoch(), world_.size());
   change_ = {};
   phase_ = LauncherPhase::kRunning;
   WatchWorld(now);

@@ -140,7 +140,7 @@ void ElasticJob::Adopt(Time now) {
   exits_.clear();
   done_.clear();
   released_at_.reset();
-  store_.Reset(world_.epoch());
+  store_.Reset(world_.epoch(), world_.size());
   seniority_.clear();
   for (const Member& member : world_.members())
     seniority_.try_emplace(member.pod_uid, seniority_.size());

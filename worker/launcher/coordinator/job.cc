@@ -197,28 +197,22 @@ void Job::On(Time now, Worker& worker, const control::AgentLeaving& leaving) {
 
 void Job::On(Time /*now*/, Worker& worker, const control::StoreSet& set) {
   if (phase_ != LauncherPhase::kRunning || !world_.Contains(worker.hello.pod_uid)) return;
-  const auto answers = store_.Set(set);
-  if (!answers.ok()) {
-    LogWarn("Dropped a rendezvous value",
-            {{"pod", worker.hello.pod}, {"reason", answers.error().message}});
-    return;
-  }
-  Answer(*answers);
+  const bool refused_before = !store_.refusal().empty();
+  Answer(worker, refused_before, store_.Set(set));
 }
 
 void Job::On(Time /*now*/, Worker& worker, const control::StoreGet& get) {
   if (phase_ != LauncherPhase::kRunning || !world_.Contains(worker.hello.pod_uid)) return;
-  const auto answers = store_.Get(worker.hello.pod_uid, get);
-  if (!answers.ok()) {
-    LogWarn("Dropped a rendezvous request",
-            {{"pod", worker.hello.pod}, {"reason", answers.error().message}});
-    return;
-  }
-  Answer(*answers);
+  const bool refused_before = !store_.refusal().empty();
+  Answer(worker, refused_before, store_.Get(worker.hello.pod_uid, get));
 }
 
-void Job::Answer(const std::vector<RendezvousStore::Answer>& answers) {
+// Sends the answers to a value or request of `worker`. Logs the first refusal of each world.
+void Job::Answer(const Worker& worker, bool refused_before,
+                 const std::vector<RendezvousStore::Answer>& answers) {
   for (const auto& answer : answers) Send(workers_.At(answer.pod_uid), answer.values);
+  if (refused_before || store_.refusal().empty()) return;
+  LogWarn("Refused rendezvous data", {{"pod", worker.hello.pod}, {"reason", store_.refusal()}});
 }
 
 void Job::On(Time now, Worker& worker, const control::RankProgress& progress) {

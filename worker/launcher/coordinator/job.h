@@ -131,7 +131,8 @@ class Job {
   void On(Time now, Worker& worker, const control::SlotOutput& output);
   void On(Time now, Worker& worker, const control::RankProtection& protection);
   void OnRestartedAgent(Time now, Worker& worker);
-  void Answer(const std::vector<RendezvousStore::Answer>& answers);
+  void Answer(const Worker& worker, bool refused_before,
+              const std::vector<RendezvousStore::Answer>& answers);
 
   void Send(const Worker& worker, const control::Message& message);
   void SendToPods(const std::set<std::string>& pod_uids, const control::Message& message);

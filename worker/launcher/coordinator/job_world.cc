@@ -208,7 +208,7 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
   exits_.clear();
   failures_.Reset();
   released_at_.reset();
-  store_.Reset(epoch);
+  store_.Reset(epoch, static_cast<int>(pod_uids.size()) * options_.slots);
 
   StartMpirun start;
   start.cohort = cohort;

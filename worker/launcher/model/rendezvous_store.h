@@ -1,7 +1,8 @@
 #pragma once
 
 // The store through which the ranks of one epoch find each other: keys and values in memory, and
-// requests that wait for missing keys. Reset() empties the store. Does no I/O; owned by a job.
+// requests that wait for missing keys. Reset() empties the store. A value or request that is too
+// large is refused, and refusal() says why. Does no I/O; owned by a job.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,15 +11,23 @@
 #include <string>
 #include <vector>
 
-#include "common/base/result.h"
 #include "common/control/rank_agent_messages.h"
 
 namespace ringmaster::launcher {
 
 class RendezvousStore {
  public:
-  static constexpr std::size_t kMaxBytes = 16 << 20;  // keys, values and requests together
+  // The limits on keys, values and requests together: LimitFor() a world, and the highest limit.
+  // Gloo needs about 200 bytes for each pair of ranks.
+  static constexpr std::size_t kBaseBytes = 16 << 20;
+  static constexpr std::size_t kBytesPerPair = 256;
+  static constexpr std::size_t kMaxBytes = 256 << 20;
+  static constexpr int kMaxGlooRanks = 991;  // the largest world with less than the highest limit
   static constexpr std::size_t kMaxWaiting = 1 << 16;
+  static constexpr std::size_t kMaxAnswerBytes = 11
+                                                 << 20;  // a message with its base64: kMaxLineBytes
+
+  static std::size_t LimitFor(int ranks);
 
   // An answer, and the worker of the rank that requested it.
   struct Answer {
@@ -26,35 +35,41 @@ class RendezvousStore {
     control::StoreValues values;
   };
 
-  // Deletes everything and serves `epoch` from now on.
-  void Reset(const control::Epoch& epoch);
+  // Deletes everything and serves `epoch`, a world of `ranks` ranks, from now on.
+  void Reset(const control::Epoch& epoch, int ranks);
 
   // Sets or replaces a value, and answers requests that waited only for it. Ignores other epochs.
-  // kThrottled: the store is full, and the value was not stored.
-  Result<std::vector<Answer>> Set(const control::StoreSet& set);
+  // If the store is full, the value is refused.
+  std::vector<Answer> Set(const control::StoreSet& set);
 
   // Answers at once if all keys exist, otherwise once all of them exist. A request with the same
-  // (worker, rank, id) replaces the earlier one. Ignores other epochs. kThrottled: too many
-  // requests wait, or the store is full.
-  Result<std::vector<Answer>> Get(const std::string& pod_uid, const control::StoreGet& get);
+  // (worker, rank, id) replaces the earlier one. Ignores other epochs. A refused request is
+  // answered without values.
+  std::vector<Answer> Get(const std::string& pod_uid, const control::StoreGet& get);
+
+  // Returns why a value or request of this world was refused, for users; empty: none was.
+  const std::string& refusal() const { return refusal_; }
 
  private:
   struct Asker {
     std::string pod_uid;
     control::StoreGet get;
-    std::string lacks{};  // the missing key that it waits for
+    std::size_t missing = 0;  // the index of the first missing key; values are never deleted
   };
   using AskerKey = std::pair<std::string, std::pair<int, int64_t>>;
 
-  bool Complete(const control::StoreGet& get) const;
-  Answer AnswerTo(const Asker& asker) const;
+  bool Complete(Asker& asker) const;
+  Answer AnswerTo(const Asker& asker);
+  void RefuseAsFull();
   static std::size_t BytesOf(const control::StoreGet& get);
 
   control::Epoch epoch_;
   std::map<std::string, std::string> values_;
   std::map<AskerKey, Asker> waiting_;
-  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // by the key in Asker::lacks
+  std::map<std::string, std::set<AskerKey>> waiting_by_key_;  // by Asker::missing
+  int ranks_ = 0;
   std::size_t bytes_ = 0;
+  std::string refusal_;
 };
 
 }  // namespace ringmaster::launcher

@@ -1174,6 +1174,28 @@ TEST_F(ElasticWorld, TheOnlyWorkerWhoseRanksNeverConnectFailsTheJob) {
   EXPECT_EQ(world->Verdict()->verdict.first_failure->rank, 0);
 }
 
+TEST_F(ElasticWorld, NoWorkerIsGivenUpForDataThatTheStoreRefused) {
+  Run(3);
+  const auto say_too_much = [&] {
+    world->Say(1, control::StoreSet{world->membership.epoch(), "k", std::string(1 << 20, 'x')});
+    world->Say(
+        1, control::StoreGet{world->membership.epoch(), 7, 1, std::vector<std::string>(2000, "k")});
+  };
+  for (int i = 0; i < 4; ++i) {
+    say_too_much();
+    Break({0, 1, 2});
+    world->Accept(everyone);
+  }
+  say_too_much();
+  Break({0, 1, 2});
+  world->Accept(everyone);
+
+  EXPECT_EQ(world->Sent<control::StoreValues>(1), 5) << "without values, so that the rank goes on";
+  EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Status().message, HasSubstr("could not continue: rank 1 requested more values"));
+  EXPECT_EQ(Status().crashes, 1);
+}
+
 TEST_F(ElasticWorld, AStepEndsTheCountOfWorldsThatCouldNotContinue) {
   Run(1, 1, 2);
   BreakUntilGivenUp({0, 1});
