@@ -157,7 +157,8 @@ struct StoreValues {
   Epoch epoch;
   int64_t id = 0;
   int rank = 0;
-  std::vector<std::string> values;  // in the order of the requested keys; base64 on the wire
+  std::vector<std::string> values;  // in the order of the requested keys; base64 on the wire.
+                                    // Empty: the launcher refused the request
 };
 
 }  // namespace ringmaster::control
