@@ -162,6 +162,8 @@ struct Welcome {
   int64_t term = 0;
   int heartbeat_millis = 100;
   int protocol = kProtocolVersion;
+  int lost_after_millis = 0;  // after this time without a message, the launcher gives up a worker;
+                              // 0: an older launcher
 };
 
 // The launcher refuses the agent and closes the connection. The agent logs the reason for users.

@@ -97,6 +97,7 @@ void Describe(auto& a, Is<AgentLeaving> auto& v) { a.Optional("reason", v.reason
 void Describe(auto& a, Is<Welcome> auto& v) {
   a.Field("term", v.term);
   a.Optional("heartbeatMillis", v.heartbeat_millis);
+  a.Optional("lostAfterMillis", v.lost_after_millis);
   a.Version("protocol", v.protocol, kFirstProtocol);
 }
 

@@ -122,6 +122,7 @@ void LauncherLink::OnWelcome(const control::Welcome& welcome) {
   }
   last_failure_.clear();
   heartbeat_ = std::chrono::milliseconds(std::max(1, welcome.heartbeat_millis));
+  lost_after_ = std::chrono::milliseconds(welcome.lost_after_millis);
   welcomed_ = ever_welcomed_ = true;
   welcomed_at_ = std::chrono::steady_clock::now();
   LogInfo("Joined the launcher", {{"launcher", connection_->peer()}, {"term", welcome.term}});
@@ -158,9 +159,11 @@ std::chrono::milliseconds LauncherLink::RetryDelay(bool was_welcomed) const {
   return at_once ? std::chrono::milliseconds(0) : options_.redial;
 }
 
-// In large jobs, the launcher makes heartbeats less frequent.
+// In large jobs, the launcher makes heartbeats less frequent. A connection that is closed before
+// the launcher gives up this worker would itself count as a loss.
 std::chrono::milliseconds LauncherLink::SilenceLimit() const {
-  return std::max(options_.silence_limit, kBeatsBeforeLoss * heartbeat_);
+  if (!welcomed_) return options_.silence_limit;
+  return std::max({options_.silence_limit, kBeatsBeforeLoss * heartbeat_, lost_after_});
 }
 
 // Sends a heartbeat, and closes the connection if the launcher has been silent for too long.

@@ -29,7 +29,8 @@ struct LinkOptions {
   // Delay after a broken connection, except before the first attempt: the launcher waits for it.
   std::chrono::milliseconds redial{200};
   std::chrono::milliseconds superseded_retry{1000};  // delay after a superseded launcher answered
-  // Maximum time between the launcher's lines, or four heartbeats if these are longer.
+  // Maximum time between the launcher's lines. After a Welcome, also at least four heartbeats, and
+  // the time after which the launcher gives up a silent worker.
   std::chrono::milliseconds silence_limit{2000};
   std::chrono::milliseconds gone_after{30'000};  // time without a welcome before on_gone
 };
@@ -95,6 +96,7 @@ class LauncherLink {
   boost::asio::steady_timer tick_;
   boost::asio::steady_timer gone_;
   std::chrono::milliseconds heartbeat_{100};
+  std::chrono::milliseconds lost_after_{0};  // from the Welcome
   std::chrono::steady_clock::time_point last_heard_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point welcomed_at_;

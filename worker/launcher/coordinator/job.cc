@@ -81,9 +81,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
     return {Drop{connection, "a newer launcher leads this job"}};
   }
   if (phase_ == LauncherPhase::kFinished) {
-    return {
-        SendTo{connection, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())}},
-        SendTo{connection, control::Shutdown{}}};
+    return {SendTo{connection, MakeWelcome()}, SendTo{connection, control::Shutdown{}}};
   }
   Worker& worker = workers_.Entry(hello.pod_uid);
   if (worker.Fenced()) return refuse("this Pod was declared lost and has been replaced");
@@ -102,7 +100,7 @@ Actions Job::OnHello(Time now, ConnectionId connection, const control::AgentHell
   for (auto& [slot, process] : worker.processes) process.loaded.clear();  // reported again
   highest_number_ = std::max(highest_number_, hello.highest_epoch.number);
   if (!first_hello_at_) first_hello_at_ = now;
-  Send(worker, control::Welcome{options_.term, static_cast<int>(Heartbeat().count())});
+  Send(worker, MakeWelcome());
   if (restarted) {
     OnRestartedAgent(now, worker);
   } else {
@@ -288,6 +286,12 @@ Actions Job::OnTick(Time now) {
   JudgeSilence(now);
   Advance(now);
   return std::exchange(actions_, {});
+}
+
+control::Welcome Job::MakeWelcome() const {
+  return {.term = options_.term,
+          .heartbeat_millis = static_cast<int>(Heartbeat().count()),
+          .lost_after_millis = static_cast<int>(options_.lost_after.count())};
 }
 
 // Returns the interval at which an agent and the launcher send each other heartbeats.

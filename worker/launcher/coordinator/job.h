@@ -144,6 +144,7 @@ class Job {
   control::StopEpoch StopWorld() const {
     return {world_.epoch(), static_cast<int>(options_.stop_grace.count())};
   }
+  control::Welcome MakeWelcome() const;
   void SendHeartbeats();
   std::chrono::milliseconds Heartbeat() const;
 

@@ -155,6 +155,17 @@ TEST_F(LauncherLinkTest, ALauncherWithSeldomHeartbeatsIsNotSilentBetweenThem) {
   EXPECT_EQ(terms.size(), 1U);
 }
 
+TEST_F(LauncherLinkTest, ALauncherThatIsPatientWithItsWorkersMayBeSilentForAsLong) {
+  answer = control::Welcome{.term = 3, .heartbeat_millis = 10, .lost_after_millis = 2000};
+  StartLink(100ms);
+  ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
+
+  io.run_for(1000ms);
+  EXPECT_FALSE(accepteds[0]->closed);
+
+  EXPECT_TRUE(Until([this] { return accepteds[0]->closed; }));
+}
+
 TEST_F(LauncherLinkTest, ABrokenConnectionIsDialledAgainAndKnowsNoMessagesMeanwhile) {
   StartLink();
   ASSERT_TRUE(Until([this] { return link->welcomed(); }));
