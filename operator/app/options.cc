@@ -1,5 +1,6 @@
 #include "operator/app/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -56,11 +57,16 @@ Result<void> ReadDurations(const Options& options, Config& config) {
   return runtime::Validate(election);
 }
 
-// Returns "host:port" for an address or host name. A port in `address` overrides `port_flag`.
+// Returns "host:port" for an address or host name, with an IPv6 address in brackets; ":port" if
+// `address` is empty. A port in `address` overrides `port_flag`.
 Result<std::string> WithPort(const std::string& address, int port, const char* port_flag) {
-  if (address.find(':') != std::string::npos) return address;
+  const bool brackets = address.starts_with('[');
+  const bool ipv6 = !brackets && std::ranges::count(address, ':') > 1;
+  const bool has_port =
+      !ipv6 && address.find(':', brackets ? address.find(']') : 0) != address.npos;
+  if (has_port) return address;
   if (port < 1 || port > 65535) return Invalid(port_flag, "must be between 1 and 65535");
-  return address + ":" + std::to_string(port);
+  return (ipv6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
 void AddFlags(CLI::App& app, Options& options) {
@@ -108,13 +114,13 @@ void AddFlags(CLI::App& app, Options& options) {
                  "time between two attempts to acquire or renew the Lease")
       ->capture_default_str();
   app.add_option("--admin-address", options.admin_address,
-                 "address of /healthz and /readyz: IP address or host name, optionally with :port")
-      ->capture_default_str();
+                 "address of /healthz and /readyz: IP address or host name, optionally with :port; "
+                 "default: all addresses");
   app.add_option("--admin-port", options.admin_port, "port of /healthz and /readyz")
       ->capture_default_str();
   app.add_option("--metrics-address", options.metrics_address,
-                 "address of /metrics (HTTPS): IP address or host name, optionally with :port")
-      ->capture_default_str();
+                 "address of /metrics (HTTPS): IP address or host name, optionally with :port; "
+                 "default: all addresses");
   app.add_option("--metrics-port", options.metrics_port, "port of /metrics")->capture_default_str();
   app.add_option(
          "--metrics-authorization", options.metrics_authorization,

@@ -31,9 +31,9 @@ struct Options {
   std::string lease_duration = "4s";
   std::string renew_deadline = "3s";
   std::string retry_period = "1s";
-  std::string admin_address = "0.0.0.0";
+  std::string admin_address;  // empty: all addresses
   int admin_port = 8080;
-  std::string metrics_address = "0.0.0.0";
+  std::string metrics_address;  // empty: all addresses
   int metrics_port = 8443;
   bool metrics_authorization = true;
   std::string metrics_certificates;
@@ -70,8 +70,8 @@ struct Config {
   std::chrono::milliseconds lease_duration{};
   std::chrono::milliseconds renew_deadline{};
   std::chrono::milliseconds retry_period{};
-  std::string admin_address;    // "host:port"
-  std::string metrics_address;  // "host:port"
+  std::string admin_address;    // "host:port", or ":port" for all addresses
+  std::string metrics_address;  // "host:port", or ":port" for all addresses
   bool metrics_authorization = true;
   std::string metrics_certificates;  // folder with tls.crt and tls.key; empty: self-signed
   std::string log_level;

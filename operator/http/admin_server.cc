@@ -46,19 +46,27 @@ class Server final : public AdminServer {
   Result<void> Open(const std::string& address) {
     const auto where = Split(address);
     if (!where) return Error{ErrorKind::kInvalid, "write it as ADDRESS:PORT"};
+    if (where->host.empty()) {
+      const Result<void> both_families = Listen("::", where->port);
+      return both_families.ok() ? both_families : Listen("0.0.0.0", where->port);
+    }
     boost::system::error_code error;
     boost::asio::ip::tcp::resolver resolver(io_);
     const auto found = resolver.resolve(where->host, std::to_string(where->port),
                                         boost::asio::ip::tcp::resolver::passive, error);
     if (error) return Error{ErrorKind::kInvalid, error.message()};
+    return Listen(found.begin()->endpoint().address().to_string(), where->port);
+  }
+
+ private:
+  Result<void> Listen(const std::string& address, int port) {
     net::HttpHandlers handlers{.answer = [this](const auto& request) { return Answer(request); }};
     if (protection_.judge) {
       handlers.check = [this](const auto& request, net::Admit admit) {
         Check(request, std::move(admit));
       };
     }
-    auto server = net::StartHttpServer(io_, found.begin()->endpoint().address().to_string(),
-                                       where->port, protection_.tls,
+    auto server = net::StartHttpServer(io_, address, port, protection_.tls,
                                        {.idle_limit = protection_.idle_limit}, std::move(handlers));
     if (!server.ok()) return server.error();
     server_ = *std::move(server);
@@ -66,7 +74,6 @@ class Server final : public AdminServer {
     return {};
   }
 
- private:
   AdminPages::const_iterator Find(const net::HttpRequest& request) const {
     return pages_.find(request.target.substr(0, request.target.find('?')));
   }

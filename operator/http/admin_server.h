@@ -29,8 +29,8 @@ struct AdminProtection {
 
 class AdminServer {
  public:
-  // Listens on "<address or host name>:<port>", with IPv6 addresses in brackets. Returns kInvalid
-  // if that fails.
+  // Listens on "<address or host name>:<port>", with IPv6 addresses in brackets, or on ":<port>":
+  // all addresses, of both IP families if the machine has IPv6. Returns kInvalid if that fails.
   static Result<std::unique_ptr<AdminServer>> Start(const std::string& address, AdminPages pages,
                                                     AdminProtection protection = {});
 

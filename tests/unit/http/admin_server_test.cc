@@ -42,6 +42,38 @@ TEST(AdminServer, AnswersItsPagesAndNothingElse) {
   EXPECT_EQ(broken->status, 500);
 }
 
+bool HasIpv6() {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor acceptor(io);
+  boost::system::error_code error;
+  acceptor.open(boost::asio::ip::tcp::v6(), error);
+  if (!error) acceptor.bind({boost::asio::ip::address_v6::loopback(), 0}, error);
+  return !error;
+}
+
+// Connects to `host` and returns the first line of the answer to a request of /healthz.
+std::string FirstLineOf(const std::string& host, const std::string& port) {
+  boost::asio::ip::tcp::iostream stream(host, port);
+  stream << "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" << std::flush;
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+TEST(AdminServer, ListensOnAllAddressesOfBothFamiliesByDefault) {
+  const std::string address = FreeAddress();
+  const std::string port = address.substr(address.find(':') + 1);
+  const auto server = AdminServer::Start(":" + port, {{"/healthz", [] {
+                                                         return net::HttpAnswer{200, "ok\n"};
+                                                       }}});
+  ASSERT_TRUE(server.ok()) << server.error().message;
+
+  EXPECT_EQ(FirstLineOf("127.0.0.1", port), "HTTP/1.1 200 OK\r");
+  if (HasIpv6()) {
+    EXPECT_EQ(FirstLineOf("::1", port), "HTTP/1.1 200 OK\r");
+  }
+}
+
 TEST(AdminServer, RefusesAnAddressThatIsTaken) {
   const std::string address = FreeAddress();
   const auto first = AdminServer::Start(address, {});
