@@ -36,6 +36,14 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
+{{/* The version of an image (.of, the value of .key): its digest, or its tag, which defaults to .tag. */}}
+{{- define "ringmaster.imageVersion" -}}
+{{- if and .of.tag .of.digest -}}
+{{- fail (printf "%s.tag is set, but so is %s.digest, which the chart of a release sets by default and which takes precedence: set only one of them; to use the tag: --set %s.digest= --set %s.tag=%s" .key .key .key .key .of.tag) -}}
+{{- end -}}
+{{- if .of.digest }}@{{ .of.digest }}{{ else }}:{{ .of.tag | default .tag }}{{ end -}}
+{{- end -}}
+
 {{- define "ringmaster.image" -}}
 {{- with .Values.image -}}
 {{- if not (or .registry (contains "/" .repository)) -}}
@@ -43,7 +51,7 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- with .registry }}{{ . }}/{{ end -}}
 {{- .repository -}}
-{{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
+{{- include "ringmaster.imageVersion" (dict "of" . "key" "image" "tag" $.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
 
@@ -60,15 +68,15 @@ app.kubernetes.io/component: operator
 
 {{- define "ringmaster.imageBeside" -}}
 {{- include "ringmaster.imageName" . -}}
-{{- if .of.digest }}@{{ .of.digest }}{{ else }}:{{ .of.tag | default .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
+{{- include "ringmaster.imageVersion" (dict "of" .of "key" .key "tag" (.Values.image.tag | default .Chart.AppVersion)) -}}
 {{- end -}}
 
 {{- define "ringmaster.toolsImage" -}}
-{{- include "ringmaster.imageBeside" (merge (dict "of" .Values.toolsImage) .) -}}
+{{- include "ringmaster.imageBeside" (merge (dict "of" .Values.toolsImage "key" "toolsImage") .) -}}
 {{- end -}}
 
 {{- define "ringmaster.workerImage" -}}
-{{- include "ringmaster.imageBeside" (merge (dict "of" .Values.workerImage) .) -}}
+{{- include "ringmaster.imageBeside" (merge (dict "of" .Values.workerImage "key" "workerImage") .) -}}
 {{- end -}}
 
 {{- define "ringmaster.ownImages" -}}
