@@ -3,11 +3,11 @@
 # network namespace per node, containerd, kubelet, kube-proxy and a NetworkPolicy enforcer. README.md in this folder describes
 # the implementation.
 #
-#   cluster.sh up [NODES]           start (default 3 nodes); prints the KUBECONFIG to use. 0 nodes: control plane only, no root
+#   cluster.sh up [NODES]           start (default 3 nodes); prints the environment to use. 0 nodes: control plane only, no root
 #       --no-controllers            with 0 nodes: only etcd and API server
 #       --port PORT                 the API server's port (default: the first free one from 6443)
 #   cluster.sh down                 stop it and remove everything it made
-#   cluster.sh env                  print the KUBECONFIG and PATH lines again
+#   cluster.sh env                  print the lines of KUBECONFIG, PATH and no_proxy again
 #   cluster.sh list                 list all clusters of this machine
 #   cluster.sh load ARCHIVE...      put OCI archives on every node (name them localhost/NAME:TAG, imagePullPolicy Never)
 #   cluster.sh registry HOST:PORT   let the nodes pull from that registry without TLS

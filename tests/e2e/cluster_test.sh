@@ -160,7 +160,7 @@ policy() { kube $one apply --namespace=net --filename=- >/dev/null; }
 # --- Checks, in the order in which they run ---------------------------------------------------------------------------
 
 test_two_clusters_at_once() {
-  local first second
+  local first second proxy=http://127.0.0.1:9  # nothing listens there
   # Another process that listens on the default ports must not disturb the cluster.
   python3 -c 'import socket, time
 held = [socket.socket() for _ in range(2)]
@@ -172,13 +172,15 @@ for s, port in zip(held, (6443, 12379)):
         pass
 time.sleep(600)' &
   listener=$!
-  cluster up 3 --name $one >"$work/one.env" &
+  http_proxy=$proxy https_proxy=$proxy HTTPS_PROXY=$proxy no_proxy=example.com cluster up 3 --name $one >"$work/one.env" &
   first=$!
   cluster up 1 --name $two >"$work/two.env" &
   second=$!
   wait $first || fail "the first cluster did not start"
   wait $second || fail "the second cluster did not start"
   eval "$(cat "$work/one.env")"
+  check "kubectl does not use a proxy of the environment" env HTTPS_PROXY=$proxy kubectl get nodes --output=name
+  check "the addresses that need no proxy stay" [ "$(cut -d, -f1 <<<"$no_proxy")" = example.com ]
   check "three nodes of the first cluster are Ready" [ "$(kube $one get nodes --no-headers | grep -cw Ready)" = 3 ]
   check "one node of the second cluster is Ready" [ "$(kube $two get nodes --no-headers | grep -cw Ready)" = 1 ]
   check "their address ranges differ" [ "$(cat "$(state $one)/setting/slot")" != "$(cat "$(state $two)/setting/slot")" ]

@@ -4,6 +4,7 @@
 find_programs() { # group...
   "$here/build.sh" "$@"
   BIN=$("$here/build.sh" --print)/bin
+  forget_proxies
 }
 
 is_up() { [ -e "$STATE/setting/up" ]; }
@@ -11,6 +12,7 @@ is_up() { [ -e "$STATE/setting/up" ]; }
 need_up() {
   is_up || die "not running; start it with: cluster.sh up --name $NAME"
   BIN=$(setting bin)
+  forget_proxies
 }
 
 command_up() { # nodes
@@ -65,8 +67,13 @@ command_down() {
 }
 
 print_env() {
+  local direct=${no_proxy:-${NO_PROXY:-}} address
+  for address in localhost 127.0.0.1 $(cluster_range); do
+    [[ ,$direct, = *,$address,* ]] || direct+=${direct:+,}$address
+  done
   # shellcheck disable=SC2016  # the reader's shell expands $PATH
-  printf 'export KUBECONFIG=%s\nexport PATH=%s:$PATH\n' "$STATE/admin.kubeconfig" "$(setting bin)"
+  printf 'export KUBECONFIG=%s\nexport PATH=%s:$PATH\nexport no_proxy=%q NO_PROXY=%q\n' \
+    "$STATE/admin.kubeconfig" "$(setting bin)" "$direct" "$direct"
 }
 
 command_env() {

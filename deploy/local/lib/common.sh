@@ -20,6 +20,10 @@ kubectl() { "$BIN/kubectl" --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 setting() { cat "$STATE/setting/$1" 2>/dev/null || true; }
 set_setting() { printf '%s\n' "$2" >"$STATE/setting/$1"; }
 
+# Removes the proxies from the environment of this script and of the programs that it starts, because all of them talk to addresses
+# of this machine. Called after the programs are built, which may need a proxy.
+forget_proxies() { unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY; }
+
 need_root() {
   [ "$(id -u)" = 0 ] || die "real nodes need root (network namespaces, mounts, cgroups); 'up 0' does not"
 }

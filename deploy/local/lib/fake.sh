@@ -4,9 +4,9 @@
 command_fake() { # count
   local count=$1 manifests
   lock_cluster
-  need_up
   [[ $count =~ ^[0-9]{1,4}$ && $count -ge 1 && $count -le 5000 ]] || die "the number of simulated nodes is 1 to 5000, not '$count'"
-  "$here/build.sh" kwok
+  if is_up; then "$here/build.sh" kwok; fi
+  need_up
   # Create the nodes before kwok starts, so that kwok finds all nodes at once and does not slow down their creation.
   manifests=$(fake_nodes "$count")
   [ -z "$manifests" ] || kubectl create --filename=- >/dev/null <<<"$manifests"

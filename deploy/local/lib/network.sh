@@ -14,6 +14,7 @@ in_node() { # node command...
   nsenter --net="/run/netns/$(netns "$node")" "$@"
 }
 
+cluster_range() { [ -z "$(setting slot)" ] || echo "10.$(setting slot).0.0/16"; } # prints nothing without nodes
 host_address() { echo "10.$(setting slot).0.1"; }
 node_address() { echo "10.$(setting slot).0.$((10 + $1))"; }
 pod_cidr() { echo "10.$(setting slot).$((64 + $1)).0/24"; }
