@@ -22,6 +22,12 @@ for alert in $alerts; do
   grep -F "alertname=\"$alert\"" "$here/alerts_test.yaml" >/dev/null || fail "alerts_test.yaml has no case in which $alert fires"
 done
 
+# The lines of the operator's log for which the runbooks tell readers to look.
+for line in "Failed to reconcile, retrying" "unhandled exception: "; do
+  grep -F "\"$line\"" "$rules" >/dev/null || fail "no runbook names the log's line '$line'"
+  grep -F "\"$line\"" "$root/operator/runtime/controller.cc" >/dev/null || fail "the operator's log has no line '$line'"
+done
+
 jq -e '[.panels[].id] | length == (unique | length)' "$dashboard" >/dev/null || fail "two panels of the dashboard have the same id"
 jq -e '[.panels[] | select(.type != "row") | .title != "" and (.targets | length > 0)] | all' "$dashboard" >/dev/null ||
   fail "a panel of the dashboard has no title or no query"
