@@ -22,7 +22,7 @@ bare=$(keys | awk -F'\t' '$2 {print $1}')
 schema_keys() { # prints the paths of all properties, but not of properties of list items
   jq -r 'def walk($p): (.properties // {}) | to_entries[] | ($p + [.key]) as $q | ($q | join(".")), (.value | walk($q)); walk([])' "$chart/values.schema.json"
 }
-# Kubernetes defines the fields of these keys; Helm defines the fields of `global`.
-elsewhere='^(global|(resources|affinity|podSecurityContext|securityContext)\..*)$'
+# Kubernetes defines the fields of these keys; Helm defines `global`, and `enabled` of a dependency with a condition.
+elsewhere='^(global|enabled|(resources|affinity|podSecurityContext|securityContext)\..*)$'
 diff <(keys | cut -f1 | grep -vE "$elsewhere" | sort) <(schema_keys | grep -vE "$elsewhere" | sort) ||
   fail "values.yaml and values.schema.json name different keys"

@@ -70,4 +70,18 @@ for name in watched_namespace own_namespace; do ! grep -w namespaces "$work/$nam
 helm package "$chart" --destination "$work" >/dev/null
 chart=$(echo "$work"/ringmaster-*.tgz)
 render | cmp - "$work/defaults.1" || fail "the packaged chart renders differently"
+
+# The chart as a dependency of another chart: with a condition and an alias. The name in the operator's labels must stay, because the
+# NetworkPolicies of jobs admit the operator by it.
+mkdir -p "$work/umbrella/charts"
+cp "$chart" "$work/umbrella/charts/"
+cat >"$work/umbrella/Chart.yaml" <<Y
+{apiVersion: v2, name: umbrella, version: 0.1.0, dependencies: [{name: ringmaster, version: ">0.0.0-0", alias: rm, condition: rm.enabled}]}
+Y
+echo 'rm: {enabled: true, image: {registry: registry.example.com}}' >"$work/umbrella/values.yaml"
+helm template platform "$work/umbrella" --namespace ringmaster-system >"$work/umbrella.yaml" || fail "the chart cannot be a dependency with a condition and an alias"
+diff <(sed -n '/^kind: Deployment/,/^---/p' "$work/defaults.1" | grep -o 'app.kubernetes.io/name: .*') \
+  <(sed -n '/^kind: Deployment/,/^---/p' "$work/umbrella.yaml" | grep -o 'app.kubernetes.io/name: .*') ||
+  fail "with an alias, the operator's Pods have another app.kubernetes.io/name, which the NetworkPolicies of jobs do not admit"
+! helm template platform "$work/umbrella" --set rm.enabled=false | grep '^kind:' >/dev/null || fail "the condition of a dependency has no effect"
 echo "${#variations[@]} variations and the defaults rendered"

@@ -15,15 +15,16 @@
 {{/* The labels of every object. */}}
 {{- define "ringmaster.labels" -}}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: ringmaster
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
-{{/* The labels of the operator's Pods; selectors cannot change later. */}}
+{{/* The labels of the operator's Pods; selectors cannot change later. The NetworkPolicies of jobs admit the operator by its name, so
+     the name is the same under every alias of the chart. */}}
 {{- define "ringmaster.selectorLabels" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: ringmaster
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end -}}
