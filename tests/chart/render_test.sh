@@ -60,6 +60,15 @@ grep -x 'watchNamespace: team-a' "$work/watched_namespace.configuration" >/dev/n
 for part in '"gpu":{"description"' '"namespaces":["*"]' '"namespaces":["team-a","team-b"]' '"capabilities":["IPC_LOCK"]'; do
   grep '^presets: {' "$work/presets.configuration" | grep -F "$part" >/dev/null || fail "presets do not reach the operator: $part"
 done
+# The operator's Pods, the Pod of `helm test` and that of the last step of `helm uninstall` are scheduled and labelled in the same way.
+while read -r name line; do
+  [ "$(grep -cF -- "$line" "$work/$name.1")" = 3 ] || fail "$name: $(grep -cF -- "$line" "$work/$name.1") of the three kinds of Pods have '$line'"
+done <<'T'
+high_availability podAntiAffinity:
+names_and_labels cluster-autoscaler.kubernetes.io/safe-to-evict: "true"
+names_and_labels team: platform
+scheduling node-role.kubernetes.io/control-plane: ""
+T
 ! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "the ClusterRole edit includes write access to profiles"
 rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/defaults.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
 [ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit must have read-only access to local profiles"

@@ -105,6 +105,11 @@ app.kubernetes.io/component: operator
 {{- if $presets }}{{ toJson $presets }}{{ end -}}
 {{- end -}}
 
+{{/* The labels of a hook's Pod (.component), with those that are set for the operator's Pods. */}}
+{{- define "ringmaster.hookPodLabels" -}}
+{{- merge (dict "app.kubernetes.io/component" .component) (include "ringmaster.labels" . | fromYaml) .Values.podLabels | toYaml -}}
+{{- end -}}
+
 {{/* The common fields of the operator's Pods and of the hooks' Pods: the Pod's fields, then the container's. A hook's Pod may
      have another ServiceAccount (.hookAccount), and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
@@ -118,6 +123,9 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
