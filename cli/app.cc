@@ -201,6 +201,17 @@ struct Commands {
         if (!option->get_lnames().empty())
           completed.flags.push_back("--" + option->get_lnames()[0]);
       }
+      for (const CLI::App* parser : {command, command->get_parent()}) {
+        for (const CLI::Option* option : parser->get_options()) {
+          if (option->get_items_expected_max() == 0) continue;
+          for (const std::string& name : option->get_snames()) {
+            completed.flags_with_value.push_back("-" + name);
+          }
+          for (const std::string& name : option->get_lnames()) {
+            completed.flags_with_value.push_back("--" + name);
+          }
+        }
+      }
     }
     return list;
   }

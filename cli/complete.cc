@@ -43,14 +43,23 @@ struct Line {
   std::string before{};  // the previous word
 };
 
-Line ReadLine(const std::vector<std::string>& words) {
+bool HasValue(const std::vector<CompletedCommand>& commands, const std::string& word) {
+  return std::any_of(commands.begin(), commands.end(), [&](const CompletedCommand& command) {
+    return std::find(command.flags_with_value.begin(), command.flags_with_value.end(), word) !=
+           command.flags_with_value.end();
+  });
+}
+
+Line ReadLine(const std::vector<CompletedCommand>& commands,
+              const std::vector<std::string>& words) {
   Line line;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     line.before = words[i];
-    const KubectlFlag* flag = FlagOf(words[i]);
-    const bool has_value = flag != nullptr && i + 2 < words.size();
-    if (has_value) {
-      line.flags.push_back(std::string(flag->name) + "=" + words[++i]);
+    // The last word, which is being completed, may be the value of the word before it.
+    if (HasValue(commands, words[i]) && i + 2 < words.size()) {
+      const KubectlFlag* flag = FlagOf(words[i]);
+      ++i;
+      if (flag != nullptr) line.flags.push_back(std::string(flag->name) + "=" + words[i]);
       line.before.clear();
     } else if (words[i].starts_with("--") && FlagOf(words[i].substr(0, words[i].find('=')))) {
       line.flags.push_back(words[i]);
@@ -70,7 +79,7 @@ std::vector<std::string> Suggestions(const std::vector<CompletedCommand>& comman
   if (line.before == "--context")
     return Names(kubectl.Run({"config", "get-contexts", "-o", "name"}));
   if (line.before == "-o" || line.before == "--output") return {"json"};
-  if (FlagOf(line.before) != nullptr) return {};
+  if (HasValue(commands, line.before)) return {};
   const auto command = std::find_if(commands.begin(), commands.end(), [&](const auto& each) {
     return !line.words.empty() && each.name == line.words.front();
   });
@@ -92,7 +101,7 @@ std::string Complete(const std::vector<CompletedCommand>& commands,
                      const std::vector<std::string>& words) {
   const std::string last = words.empty() ? "" : words.back();
   std::string text;
-  for (const std::string& suggestion : Suggestions(commands, ReadLine(words), last)) {
+  for (const std::string& suggestion : Suggestions(commands, ReadLine(commands, words), last)) {
     if (suggestion.starts_with(last)) text += suggestion + "\n";
   }
   return text + kNoFiles;

@@ -12,6 +12,8 @@ struct CompletedCommand {
   std::string name{};
   bool takes_job = false;
   std::vector<std::string> flags{};
+  // The names, also short ones, of all flags that are followed by a value.
+  std::vector<std::string> flags_with_value{};
 };
 
 // Returns the text to print; asks the API server for names to complete.

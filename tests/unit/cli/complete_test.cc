@@ -30,6 +30,13 @@ TEST(Completion, OfCommandsFlagsAndNames) {
   EXPECT_EQ(Completed(kubectl, {"status", "-n", "team-a", "--as=b", ""}), "digits\nllama\n:4\n");
   EXPECT_EQ(Completed(kubectl, {"-n", "team-a", "--as=b", "logs", "di"}), "digits\n:4\n");
   EXPECT_EQ(Completed(kubectl, {"status", "digits", ""}), ":4\n");
+  EXPECT_EQ(Completed(kubectl, {"status", "-n", "team-a", "--as=b", "-o", "json", ""}),
+            "digits\nllama\n:4\n");
+  EXPECT_EQ(Completed(kubectl, {"logs", "-n", "team-a", "--as=b", "--tail", "100", "l"}),
+            "llama\n:4\n");
+  EXPECT_EQ(Completed(kubectl, {"logs", "--follow", "-n", "team-a", "--as=b", ""}),
+            "digits\nllama\n:4\n");
+  EXPECT_EQ(Completed(kubectl, {"logs", "digits", "--tail", ""}), ":4\n");
   EXPECT_EQ(Completed(kubectl, {"profiles", "-n", ""}), "team-a\n:4\n");
   EXPECT_EQ(Completed(kubectl, {"status", "digits", "-o", ""}), "json\n:4\n");
   EXPECT_THAT(Completed(kubectl, {"logs", "digits", "--"}),
