@@ -27,10 +27,13 @@ wait_for() { # what seconds command...: waits until the command succeeds
   done
 }
 
+# Prints an image's name without its tag and digest. A registry's port is part of the name.
+image_name() { sed -E 's|@.*||; s|:[^/:]*$||' <<<"$1"; } # image
+
 # Applies deploy/install.yaml with OPERATOR_IMAGE and waits until the operator is ready.
 install_ringmaster() {
   sed "s|image: .*/ringmaster-operator:.*|image: $OPERATOR_IMAGE|;
-      s|--tools-image=.*|--tools-image=$TOOLS_IMAGE|; s|--worker-image=.*|--worker-image=$WORKER_IMAGE|; s|--own-images=.*|--own-images=${WORKER_IMAGE%%[:@]*}|" \
+      s|--tools-image=.*|--tools-image=$TOOLS_IMAGE|; s|--worker-image=.*|--worker-image=$WORKER_IMAGE|; s|--own-images=.*|--own-images=$(image_name "$WORKER_IMAGE")|" \
     "$repository/deploy/install.yaml" |
     kubectl apply -f - >/dev/null || return
   kubectl -n ringmaster-system rollout status deployment/ringmaster-operator --timeout=$((120 * patience))s >/dev/null && return
