@@ -168,7 +168,8 @@ void AddTransportFlag(CLI::App& app, TrainOptions& options) {
   app.add_option_function<std::string>(
          "--transport",
          [&options](const std::string& name) { options.transport = *HostTransportOf(name); },
-         "transport of collectives on CPUs: Gloo over sockets, or memory that all ranks of a world "
+         "transport of collectives on CPUs: Gloo over sockets, for at most 991 ranks, or memory "
+         "that all ranks of a world "
          "share. auto: shared memory if all ranks are in one Pod or on one host")
       ->check(CLI::IsMember(Names(kHostTransports)))
       ->default_str(NameOf(HostTransport::kAuto));
