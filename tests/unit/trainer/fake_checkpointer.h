@@ -39,12 +39,16 @@ class FakeCheckpointer final : public Checkpointer {
     committed.push_back(local.version.step);
   }
   std::optional<StateVersion> PartWritten() const override { return part_written; }
+  bool PartFailed() const override { return part_failed; }
   void PartsWritten(const StateVersion&) override { ++parts_written; }
+  void PartsFailed() override { ++parts_failed; }
   Result<void> LoadRows(const StateVersion&, int64_t, int64_t, std::span<float>) const override {
     return rows;
   }
   void WorldEnded() override { ++worlds_ended; }
-  void FinishPart(const World&, const LocalState&, const GivenUp&) override {}
+  bool FinishPart(const World&, const LocalState&, const GivenUp&) override {
+    return ++asked_to_finish > unfinished_looks;
+  }
   void Finished(const World&, const LocalState&, const GivenUp&) override {}
 
   Result<LocalState> kept = LocalState{};
@@ -52,12 +56,16 @@ class FakeCheckpointer final : public Checkpointer {
   std::function<void()> keeping;
   int asked_to_keep = 0;
   int parts_written = 0;
+  int parts_failed = 0;
+  int asked_to_finish = 0;
+  int unfinished_looks = 0;  // number of calls of FinishPart() that return false
   int worlds_ended = 0;
   std::vector<int64_t> committed;   // step numbers
   std::vector<int64_t> distrusted;  // step numbers
   bool keeps = true;
   std::optional<Beginning> began_with;
   std::optional<StateVersion> part_written;
+  bool part_failed = false;
   Result<void> rows;
   bool snapshot_due = false;
   std::vector<int64_t> snapshots;  // step numbers

@@ -33,7 +33,8 @@ inline CommunicatorFactory TestCommunicators(AbandonedConnects& abandoned_connec
 struct TestRank {
   TestRank(const World& world, int64_t global_batch, uint64_t seed, const SgdOptions& sgd = {},
            uint64_t fingerprint = 0, Compression compression = Compression::kNone,
-           Checkpointer* checkpointer = nullptr, int64_t micro_batch = 0)
+           Checkpointer* checkpointer = nullptr, int64_t micro_batch = 0,
+           ShardedState* sharded = nullptr)
       : membership(MakeStaticMembership(world, world.store)),
         workload(MakeMnist(GeneratedDigits(seed, 512, 101),
                            {.seed = seed, .global_batch = global_batch})),
@@ -48,6 +49,7 @@ struct TestRank {
                  .timeout = std::chrono::seconds(60),
                  .fingerprint = fingerprint,
                  .checkpointer = checkpointer,
+                 .sharded = sharded,
                  .reducer = reducer.get()}) {}
 
   SystemClock clock;

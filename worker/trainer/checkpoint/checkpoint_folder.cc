@@ -267,7 +267,8 @@ Result<std::optional<LoadedShard>> CheckpointFolder::LoadNewest(
 
 Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
                                                 const TrainableState& state,
-                                                const std::stop_token& stop) const {
+                                                const std::stop_token& stop,
+                                                std::atomic<uint64_t>* taken) const {
   const StateVersion& version = header.version;
   const Result<bool> complete = IsComplete(version);
   if (!complete.ok()) return complete.error();
@@ -283,7 +284,8 @@ Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
                      std::error_code(errno, std::generic_category()).message()};
   }
   ::chmod(draft.aside.c_str(), kFolderMode);
-  const Result<uint64_t> bytes = WriteShard(draft.aside + "/" + kShardFile, header, state, stop);
+  const Result<uint64_t> bytes =
+      WriteShard(draft.aside + "/" + kShardFile, header, state, stop, taken);
   if (!bytes.ok()) {
     Discard(draft);
     return bytes.error();

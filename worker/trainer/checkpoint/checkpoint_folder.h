@@ -15,6 +15,7 @@
 // rank that is disconnected gets no grant, so its checkpoints are never renamed. A rank that has
 // completed a checkpoint removes only older checkpoints.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -98,14 +99,17 @@ class CheckpointFolder {
   Result<LoadedShard> Load(const StateVersion& version, const StateIdentity& identity,
                            const std::vector<uint64_t>& parts) const;
 
-  // Writes the state to a temporary folder. kAlreadyExists: this version is already complete.
+  // Writes the state to a temporary folder. kAlreadyExists: this version is already complete. Adds
+  // written bytes to `taken`, unless it is null (shard_file.h).
   Result<CheckpointDraft> Write(const ShardHeader& header, const TrainableState& state,
-                                const std::stop_token& stop = {}) const;
+                                const std::stop_token& stop = {},
+                                std::atomic<uint64_t>* taken = nullptr) const;
 
   // Writes one rank's rows in this world to a temporary file. The header's `shard` is the rank, and
-  // its `shards` is the number of ranks.
+  // its `shards` is the number of ranks. `taken`: as for Write().
   Result<void> WritePart(const control::Epoch& world, const ShardHeader& header,
-                         std::span<float> rows, const std::stop_token& stop = {}) const;
+                         std::span<float> rows, const std::stop_token& stop = {},
+                         std::atomic<uint64_t>* taken = nullptr) const;
   // Moves all parts to the draft. REQUIRES: all `count` ranks of the world have written parts.
   Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 

@@ -29,12 +29,13 @@ std::string CheckpointFolder::PartAside(const StateVersion& version, const contr
 }
 
 Result<void> CheckpointFolder::WritePart(const control::Epoch& world, const ShardHeader& header,
-                                         std::span<float> rows, const std::stop_token& stop) const {
+                                         std::span<float> rows, const std::stop_token& stop,
+                                         std::atomic<uint64_t>* taken) const {
   if (Result<void> made = Make(); !made.ok()) return made;
   const std::string path = PartAside(header.version, world, header.shard, header.shards);
   std::error_code ignored;
   std::filesystem::remove(path, ignored);  // an earlier attempt may have left a file
-  const Result<uint64_t> written = WriteShard(path, header, {rows}, stop);
+  const Result<uint64_t> written = WriteShard(path, header, {rows}, stop, taken);
   if (!written.ok()) {
     std::filesystem::remove(path, ignored);
     return written.error();

@@ -76,7 +76,7 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
   const TrainableState state(copy_.begin(), copy_.end());
   header_.parts = PartsOf(state);
   header_.checksum = Checksum(state);
-  Result<CheckpointDraft> draft = folder_.Write(header_, state, stop);
+  Result<CheckpointDraft> draft = folder_.Write(header_, state, stop, &taken_);
   if (!draft.ok() && draft.error().kind == ErrorKind::kAlreadyExists) return {};
   if (!draft.ok()) return draft.error();
   Result<void> finished = Finish(*draft, stop);

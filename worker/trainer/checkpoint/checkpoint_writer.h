@@ -4,6 +4,7 @@
 // copy, asks for the grant, completes the checkpoint and removes old checkpoints. Training never
 // waits for the disk: Offer() skips a checkpoint while the previous one is still being written.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -47,6 +48,9 @@ class CheckpointWriter {
   // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
+  // Returns the number of bytes that the volume has taken so far.
+  uint64_t taken() const { return taken_; }
+
   // Returns the last version that this writer completed or found complete; {} if there is none.
   StateVersion completed() const;
 
@@ -70,6 +74,7 @@ class CheckpointWriter {
   ShardHeader header_;
   std::vector<std::vector<float>> copy_;
 
+  std::atomic<uint64_t> taken_ = 0;
   std::string failing_;  // used only by the thread
   std::jthread thread_;  // the last member, so it is destroyed first
 };

@@ -49,7 +49,7 @@ void PartWriter::Run(const std::stop_token& stop) {
     Result<void> outcome;
     try {
       header_.checksum = Checksum(TrainableState{copy_});
-      outcome = folder_.WritePart(world_, header_, copy_, stop);
+      outcome = folder_.WritePart(world_, header_, copy_, stop, &taken_);
     } catch (const std::exception& error) {
       outcome = Error{ErrorKind::kInternal, error.what()};
     }
@@ -101,7 +101,7 @@ Result<int> PartsGate::Await(const StateVersion& version, const std::stop_token&
   return Error{ErrorKind::kUnavailable,
                "not all ranks wrote their parts of the checkpoint of step " +
                    std::to_string(version.step) +
-                   " before the next one was due or the world changed"};
+                   " before one of them failed or the world changed"};
 }
 
 }  // namespace ringmaster::trainer

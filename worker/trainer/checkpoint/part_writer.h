@@ -5,7 +5,9 @@
 // other in the reductions of steps (elastic_torch/session.h). Rank 0's writer waits at the
 // PartsGate until all parts are reported.
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <stop_token>
@@ -38,6 +40,9 @@ class PartWriter {
   // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
 
+  // Returns the number of bytes that the volume has taken so far.
+  uint64_t taken() const { return taken_; }
+
  private:
   void Run(const std::stop_token& stop);
   void Report(const Result<void>& outcome);
@@ -54,6 +59,7 @@ class PartWriter {
   ShardHeader header_;
   std::vector<float> copy_;
 
+  std::atomic<uint64_t> taken_ = 0;
   bool fails_ = false;   // used only by the thread
   std::jthread thread_;  // the last member, so it is destroyed first
 };

@@ -13,7 +13,8 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::size_t kPieceBytes = 8 << 20;
-constexpr mode_t kFileMode = 0664;  // the volume's group may read it
+constexpr std::size_t kSyncBytes = 256 << 20;  // at most this much is not on disk yet
+constexpr mode_t kFileMode = 0664;             // the volume's group may read it
 
 // An open file, which the destructor closes.
 class File {
@@ -36,7 +37,8 @@ class File {
             std::string("while ") + doing + " " + path_ + ": " + std::strerror(why)};
   }
 
-  Result<void> Write(std::span<const std::byte> bytes, const std::stop_token& stop) const {
+  Result<void> Write(std::span<const std::byte> bytes, const std::stop_token& stop,
+                     std::atomic<uint64_t>* taken = nullptr) {
     while (!bytes.empty()) {
       if (stop.stop_requested()) {
         return Error{ErrorKind::kCancelled, "while writing " + path_ + ": asked to stop"};
@@ -46,6 +48,12 @@ class File {
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return Failed("writing");
       bytes = bytes.subspan(static_cast<std::size_t>(written));
+      unsynced_ += static_cast<std::size_t>(written);
+      if (unsynced_ >= kSyncBytes) {
+        if (::fdatasync(file_) != 0) return Failed("writing");
+        unsynced_ = 0;
+      }
+      if (taken != nullptr) *taken += static_cast<uint64_t>(written);
     }
     return {};
   }
@@ -83,6 +91,7 @@ class File {
  private:
   const std::string& path_;
   int file_ = -1;
+  std::size_t unsynced_ = 0;  // bytes written since the last sync
 };
 
 struct OpenedShard {
@@ -118,17 +127,18 @@ std::vector<uint64_t> PartsOf(const TrainableState& state) {
 }
 
 Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
-                            const TrainableState& state, const std::stop_token& stop) {
+                            const TrainableState& state, const std::stop_token& stop,
+                            std::atomic<uint64_t>* taken) {
   const std::vector<std::byte> head = EncodeShardHeader(header);
   if (head.size() > kMaxShardHeaderBytes) {
     return Error{ErrorKind::kInvalid, "while writing " + path + ": the model has too many layers"};
   }
   File file(path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.ok()) return file.Failed("making");
-  if (Result<void> written = file.Write(head, stop); !written.ok()) return written.error();
+  if (Result<void> written = file.Write(head, stop, taken); !written.ok()) return written.error();
   uint64_t bytes = head.size();
   for (const std::span<float> values : state) {
-    if (Result<void> written = file.Write(std::as_bytes(values), stop); !written.ok()) {
+    if (Result<void> written = file.Write(std::as_bytes(values), stop, taken); !written.ok()) {
       return written.error();
     }
     bytes += values.size_bytes();

@@ -3,6 +3,8 @@
 // Writes a state to a file and reads it back. Reading does not trust lengths in the file: it
 // allocates memory for the reader's state, never for a size that a header contains.
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -25,8 +27,11 @@ std::vector<uint64_t> PartsOf(const TrainableState& state);
 
 // Writes a new file with header and data, and waits until it is on disk. Returns its size. Errors
 // name the operation and the cause; a partial file may remain. kCancelled: `stop` was requested.
+// Adds written bytes to `taken`, unless it is null. The file is synced at intervals, so that this
+// number rises only while the volume takes data.
 Result<uint64_t> WriteShard(const std::string& path, const ShardHeader& header,
-                            const TrainableState& state, const std::stop_token& stop = {});
+                            const TrainableState& state, const std::stop_token& stop = {},
+                            std::atomic<uint64_t>* taken = nullptr);
 
 // Reads only the header. Returns the same errors as ReadShard().
 Result<ShardHeader> ReadShardHeader(const std::string& path);

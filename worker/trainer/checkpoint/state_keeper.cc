@@ -10,20 +10,8 @@
 namespace ringmaster::trainer {
 namespace {
 
-constexpr std::chrono::seconds kFinishLimit{60};
-constexpr std::chrono::seconds kPartLimit{10};  // other ranks wait during this time
+constexpr std::chrono::milliseconds kNow{0};
 constexpr std::chrono::milliseconds kBetweenLooks{100};
-
-// Returns whether the writer becomes idle within `limit` and before `given_up` returns true.
-template <typename Writer>
-bool AwaitIdle(Writer& writer, std::chrono::milliseconds limit,
-               const StateKeeper::GivenUp& given_up) {
-  for (auto waited = kBetweenLooks; waited < limit; waited += kBetweenLooks) {
-    if (writer.AwaitIdle(kBetweenLooks)) return true;
-    if (given_up && given_up()) return false;
-  }
-  return writer.AwaitIdle(kBetweenLooks);
-}
 
 }  // namespace
 
@@ -32,7 +20,8 @@ StateKeeper::StateKeeper(KeeperOptions options, TrainableState state, Membership
     : options_(std::move(options)),
       state_(std::move(state)),
       membership_(membership),
-      clock_(clock) {}
+      clock_(clock),
+      watch_(options_.stuck_after) {}
 
 Result<std::unique_ptr<StateKeeper>> StateKeeper::Open(KeeperOptions options, TrainableState state,
                                                        MembershipSource& membership,
@@ -232,9 +221,14 @@ void StateKeeper::Committed(const World& world, const LocalState& held, bool out
 
 void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
   if (held.version == restored_) return;  // this version is already a checkpoint
-  if (parts_ && due_ != held.version) OfferPart(world, held);
+  // All ranks skip the same checkpoints, so none of them writes a part that is of no use.
+  const bool skip = parts_pending_ && due_ != held.version;
+  if (parts_ && !skip && due_ != held.version) {
+    OfferPart(world, held);
+    parts_pending_ = true;
+  }
   if (world.rank != 0 || offered_ == held.version) return;
-  Offer(world, held);
+  if (!skip) Offer(world, held);
   if (offered_ == held.version) return;
   if (!std::exchange(skipped_, true)) {
     LogWarn(
@@ -245,13 +239,15 @@ void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
 }
 
 void StateKeeper::Offer(const World& world, const LocalState& held) {
-  if (parts_) gate_.Expect(held.version, world.size);
+  if (parts_) {
+    if (!writer_->AwaitIdle(kNow)) return;  // it may still need the parts of an earlier version
+    gate_.Expect(held.version, world.size);
+  }
   if (options_.mirror != nullptr) options_.mirror->Pull();
   if (writer_->Offer(world.epoch, HeaderFor(held), state_)) offered_ = held.version;
 }
 
 bool StateKeeper::KeepOther(const World& world, const LocalState& held) {
-  constexpr std::chrono::milliseconds kNow{0};
   if (!writer_) return true;
   keeps_other_ = true;
   if (parts_ && parts_->AwaitIdle(kNow) &&
@@ -286,7 +282,21 @@ std::optional<StateVersion> StateKeeper::PartWritten() const {
   return due_;
 }
 
-void StateKeeper::PartsWritten(const StateVersion& version) { gate_.Complete(version); }
+// If the previous part was still being written, this rank reports the failure once it can write.
+bool StateKeeper::PartFailed() const {
+  return parts_pending_ && parts_->AwaitIdle(kNow) && !PartWritten();
+}
+
+void StateKeeper::PartsWritten(const StateVersion& version) {
+  gate_.Complete(version);
+  parts_pending_ = false;
+}
+
+void StateKeeper::PartsFailed() {
+  gate_.GiveUp();
+  due_ = {};
+  parts_pending_ = false;
+}
 
 Result<void> StateKeeper::LoadRows(const StateVersion& version, int64_t begin, int64_t end,
                                    std::span<float> values) const {
@@ -319,29 +329,50 @@ void StateKeeper::WorldEnded() {
   if (!parts_) return;
   gate_.GiveUp();
   due_ = offered_ = restored_ = {};
+  parts_pending_ = false;
 }
 
-void StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
-  if (!parts_ || held.version.step == 0 || held.version == restored_) return;
+bool StateKeeper::FinishPart(const World& world, const LocalState& held, const GivenUp& given_up) {
+  if (!parts_ || held.version.step == 0 || held.version == restored_ || stuck_) return true;
   const bool completing = offered_ == held.version;  // rank 0's writer waits for this part
-  if (!completing) gate_.GiveUp();                   // ends the writer's wait for earlier parts
-  if (AwaitIdle(*parts_, kPartLimit, given_up) &&
-      (completing || AwaitIdle(*writer_, kPartLimit, given_up))) {
-    Checkpoint(world, held);
+  if (due_ != held.version || (world.rank == 0 && !completing)) {
+    if (!completing) gate_.GiveUp();  // ends the writer's wait for earlier parts
+    parts_pending_ = false;
+    if (parts_->AwaitIdle(kBetweenLooks) && (completing || writer_->AwaitIdle(kBetweenLooks))) {
+      Checkpoint(world, held);
+    }
   }
-  if (AwaitIdle(*parts_, kPartLimit, given_up) || (given_up && given_up())) return;
-  LogWarn("Exiting without this rank's part of the last checkpoint");
+  if (due_ == held.version && parts_->AwaitIdle(kBetweenLooks)) return true;
+  return (given_up && given_up()) || Stuck(held);
 }
 
 void StateKeeper::Finished(const World& world, const LocalState& held, const GivenUp& given_up) {
   if (!writer_ || world.rank != 0 || held.version.step == 0) return;
-  bool idle = AwaitIdle(*writer_, kFinishLimit, given_up);
-  if (idle && !parts_) {
-    Checkpoint(world, held);
-    idle = AwaitIdle(*writer_, kFinishLimit, given_up);
+  if (!Await(held, given_up) || parts_) return;
+  Checkpoint(world, held);
+  Await(held, given_up);
+}
+
+// Returns true once rank 0's writer is idle; false if the world ended or the volume is stuck.
+bool StateKeeper::Await(const LocalState& held, const GivenUp& given_up) {
+  while (!writer_->AwaitIdle(kBetweenLooks)) {
+    if ((given_up && given_up()) || Stuck(held)) return false;
   }
-  if (given_up && given_up()) return;
-  if (!idle) LogWarn("Exiting before the last checkpoint is complete");
+  return true;
+}
+
+// Call it after each wait of `kBetweenLooks`. Reports a stuck volume once.
+bool StateKeeper::Stuck(const LocalState& held) {
+  if (stuck_) return true;
+  stuck_ = watch_.Stuck(writer_->taken() + (parts_ ? parts_->taken() : 0), kBetweenLooks);
+  if (!stuck_) return false;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.stuck_after);
+  const std::string reason = "the volume took no data of the last checkpoint for " +
+                             std::to_string(seconds.count()) + " s";
+  LogWarn("Training ends without a checkpoint of its last step",
+          {{"step", held.version.step}, {"reason", reason}});
+  membership_.Unprotected(kCheckpointProtection, reason);
+  return true;
 }
 
 }  // namespace ringmaster::trainer

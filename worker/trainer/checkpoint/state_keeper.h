@@ -20,6 +20,7 @@
 #include "worker/trainer/checkpoint/other_checkpoints.h"
 #include "worker/trainer/checkpoint/part_writer.h"
 #include "worker/trainer/checkpoint/snapshot.h"
+#include "worker/trainer/checkpoint/volume_watch.h"
 #include "worker/trainer/elastic/checkpointer.h"
 #include "worker/trainer/elastic/membership_source.h"
 #include "worker/trainer/elastic/sharded_state.h"
@@ -36,6 +37,8 @@ struct KeeperOptions {
   StateIdentity identity;
   StateMirror* mirror = nullptr;          // outlives the keeper; null: the state is in host memory
   const ShardedState* sharded = nullptr;  // outlives the keeper; null: all state is replicated
+  // After the last step, a volume that takes no data for this time is not waited for.
+  std::chrono::milliseconds stuck_after = std::chrono::seconds(60);
 };
 
 // Not thread-safe.
@@ -56,11 +59,13 @@ class StateKeeper final : public Checkpointer {
   void Applied(const World& world, const LocalState& held, bool snapshot) override;
   void Committed(const World& world, const LocalState& held, bool out_of_turn = false) override;
   std::optional<StateVersion> PartWritten() const override;
+  bool PartFailed() const override;
   void PartsWritten(const StateVersion& version) override;
+  void PartsFailed() override;
   Result<void> LoadRows(const StateVersion& version, int64_t begin, int64_t end,
                         std::span<float> values) const override;
   void WorldEnded() override;
-  void FinishPart(const World& world, const LocalState& held,
+  bool FinishPart(const World& world, const LocalState& held,
                   const GivenUp& given_up = {}) override;
   void Finished(const World& world, const LocalState& held, const GivenUp& given_up = {}) override;
 
@@ -79,6 +84,8 @@ class StateKeeper final : public Checkpointer {
   ShardHeader HeaderFor(const LocalState& held) const;
   void Checkpoint(const World& world, const LocalState& held);
   void OfferPart(const World& world, const LocalState& held);
+  bool Await(const LocalState& held, const GivenUp& given_up);
+  bool Stuck(const LocalState& held);
 
   const KeeperOptions options_;
   const TrainableState state_;
@@ -98,7 +105,11 @@ class StateKeeper final : public Checkpointer {
   std::optional<SnapshotFiles> snapshots_;
   SnapshotPace pace_;
 
+  VolumeWatch watch_;  // used after the last step
+  bool stuck_ = false;
+
   StateVersion due_;  // version of the newest part in this world that is written or being written
+  bool parts_pending_ = false;  // the same on all ranks: a checkpoint's parts are being written
   PartsGate gate_;
   std::unique_ptr<PartWriter> parts_;
   std::unique_ptr<CheckpointWriter> writer_;  // the last member, because its thread uses the others

@@ -54,8 +54,13 @@ class Checkpointer {
 
   // Only for a sharded state: PartWritten() returns the version of the world's last due checkpoint,
   // once this rank has written its part. PartsWritten() is called once all ranks wrote their parts.
+  // PartFailed() returns true if this rank will not write the part that is due; PartsFailed() is
+  // then called on all ranks. Until one of these calls, which all ranks receive in the same step,
+  // the world begins no other checkpoint.
   virtual std::optional<StateVersion> PartWritten() const = 0;
+  virtual bool PartFailed() const = 0;
   virtual void PartsWritten(const StateVersion& version) = 0;
+  virtual void PartsFailed() = 0;
   // Reads rows of a version that Restore() found. kInvalid: the message names the file.
   virtual Result<void> LoadRows(const StateVersion& version, int64_t begin, int64_t end,
                                 std::span<float> values) const = 0;
@@ -64,11 +69,12 @@ class Checkpointer {
 
   // The two functions below return early once `given_up` returns true; writing continues.
   using GivenUp = std::function<bool()>;
-  // Called when training ends with this state. Writes this rank's part of it, within a time limit.
-  virtual void FinishPart(const World& world, const LocalState& local,
+  // Called when training ends with this state, repeatedly until it returns true on all ranks: this
+  // rank's part of the state is written, or will not be. A call takes less than a second.
+  virtual bool FinishPart(const World& world, const LocalState& local,
                           const GivenUp& given_up = {}) = 0;
   // Called when training ends with this state, which every rank has. Completes the checkpoint
-  // of this state, within a time limit.
+  // of this state, unless it fails or the volume takes no more data.
   virtual void Finished(const World& world, const LocalState& local,
                         const GivenUp& given_up = {}) = 0;
 };

@@ -55,7 +55,11 @@ void Session::Begin() {
   if (membership_.SwitchWanted(world().epoch, applied_steps() + 1)) votes.leave = 1;
   part_written_ =
       options_.checkpointer == nullptr ? std::nullopt : options_.checkpointer->PartWritten();
-  if (part_written_) votes.parts = 1;
+  if (part_written_) {
+    votes.parts = 1;
+  } else if (options_.checkpointer != nullptr && options_.checkpointer->PartFailed()) {
+    votes.parts = -static_cast<float>(world().size);  // the sum is negative whatever others vote
+  }
   if (world().rank == 0 && membership_.CheckpointWanted(world().epoch)) votes.checkpoint = 1;
   if (options_.checkpointer != nullptr && world().local_rank == 0 &&
       options_.checkpointer->SnapshotDue()) {
@@ -77,6 +81,7 @@ Outcome<StepResult> Session::Reduce() {
   snapshot_ = reduced->votes.snapshot >= static_cast<float>(world().workers);
   const bool all_parts = reduced->votes.parts >= static_cast<float>(world().size);
   if (part_written_ && all_parts) options_.checkpointer->PartsWritten(*part_written_);
+  if (reduced->votes.parts < 0) options_.checkpointer->PartsFailed();
   return reduced->result;
 }
 
@@ -110,22 +115,28 @@ Outcome<> Session::Sum(std::span<float> values) {
 }
 
 // Waits for all ranks' parts of the last checkpoint, so that rank 0 can complete the checkpoint.
+// The ranks tell each other repeatedly how far they are, so a slow volume exceeds no deadline.
 Outcome<> Session::FinishParts() {
   if (options_.sharded == nullptr || options_.checkpointer == nullptr) return Done{};
-  // A rank that has written its part waits for the others in Sum().
-  position().Enter(RankPhase::kEvaluate);
-  options_.checkpointer->FinishPart(world(), worlds_.local(), worlds_.WorldOver());
-  const std::optional<StateVersion> written = options_.checkpointer->PartWritten();
-  std::array<float, 1> ranks{written ? 1.0F : 0.0F};
-  const Outcome<> summed = Sum(ranks);
-  if (!summed.happened()) return summed;
-  if (written && ranks[0] >= static_cast<float>(world().size)) {
-    options_.checkpointer->PartsWritten(*written);
-  } else {
-    options_.checkpointer->WorldEnded();
+  const StateVersion last = worlds_.local().version;
+  for (;;) {
+    position().Enter(RankPhase::kEvaluate);
+    const bool settled =
+        options_.checkpointer->FinishPart(world(), worlds_.local(), worlds_.WorldOver());
+    const bool written = options_.checkpointer->PartWritten() == last;
+    std::array<float, 2> ranks{settled ? 1.0F : 0.0F, written ? 1.0F : 0.0F};
+    const Outcome<> summed = Sum(ranks);
+    if (!summed.happened()) return summed;
+    const auto all = static_cast<float>(world().size);
+    if (ranks[0] < all) continue;
+    if (ranks[1] >= all) {
+      options_.checkpointer->PartsWritten(last);
+    } else {
+      options_.checkpointer->WorldEnded();
+    }
+    position().Enter(RankPhase::kDone);
+    return Done{};
   }
-  position().Enter(RankPhase::kDone);
-  return Done{};
 }
 
 Outcome<> Session::Finish(const control::Progress& progress) {

@@ -38,7 +38,7 @@ void StepReducer::Begin(Communicator& communicator, Deadline deadline, const Ste
   buckets_.Arm([this](int index) { works_.push_back(ReduceBucket(index)); });
   // Votes of zero are skipped: scalars are already zero, and each call starts a kernel on a GPU.
   if (votes.leave > 0) buckets_.SetScalar(kLeaveScalar, votes.leave);
-  if (votes.parts > 0) buckets_.SetScalar(kPartsScalar, votes.parts);
+  if (votes.parts != 0) buckets_.SetScalar(kPartsScalar, votes.parts);
   if (votes.checkpoint > 0) buckets_.SetScalar(kCheckpointScalar, votes.checkpoint);
   if (votes.snapshot > 0) buckets_.SetScalar(kSnapshotScalar, votes.snapshot);
 }

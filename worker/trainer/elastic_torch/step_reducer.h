@@ -38,7 +38,7 @@ struct NotFinite {
 // The values that a rank adds to the last bucket of a step, and their sums over all ranks.
 struct StepVotes {
   float leave = 0;       // the ranks must leave the world after the step
-  float parts = 0;       // the rank's part of a checkpoint is on disk
+  float parts = 0;       // 1: the rank's part of a checkpoint is on disk; < 0: it failed
   float checkpoint = 0;  // an extra checkpoint is requested
   float snapshot = 0;    // a snapshot is due on the rank's worker
 };

@@ -129,6 +129,17 @@ TEST_F(CheckpointTest, WhatWasWrittenComesBackBitForBit) {
   EXPECT_EQ((*loaded)->values[1], expected.velocity);
 }
 
+TEST_F(CheckpointTest, TheBytesThatTheVolumeTookAreCounted) {
+  TestState state;
+  std::atomic<uint64_t> taken = 0;
+  const ShardHeader header = HeaderOf(VersionAt(1, 1, 10), state);
+
+  const auto draft = folder_.Write(header, state.view(), {}, &taken);
+
+  ASSERT_TRUE(draft.ok());
+  EXPECT_EQ(taken, draft->shards.front().bytes);
+}
+
 TEST_F(CheckpointTest, AnEmptyFolderHasNone) {
   const auto loaded = Load();
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <sys/mount.h>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -92,13 +93,15 @@ class Judge final : public MembershipSource {
 class Process {
  public:
   Process(const std::string& checkpoints, const std::string& snapshots,
-          const std::string& run = "job-1", int64_t every = 10)
+          const std::string& run = "job-1", int64_t every = 10,
+          std::chrono::milliseconds stuck_after = std::chrono::seconds(60))
       : keeper_(*StateKeeper::Open(
             {.checkpoints = {.volume = checkpoints},
              .checkpoint_every = every,
              .checkpoint_keep = 3,
              .snapshot_folder = snapshots,
-             .identity = {.run = run, .model = "w float32 [64]\n", .shaping = ""}},
+             .identity = {.run = run, .model = "w float32 [64]\n", .shaping = ""},
+             .stuck_after = stuck_after},
             {values_}, judge_, clock_)) {}
 
   // Trains one step in a world of `epoch`, as the session does.
@@ -110,7 +113,9 @@ class Process {
     for (float& value : values_) value += 1;
     keeper_->Applied(world_, held_, keeper_->SnapshotDue());
   }
-  void Finish() { keeper_->Finished(world_, held_); }
+  void Finish(const StateKeeper::GivenUp& given_up = {}) {
+    keeper_->Finished(world_, held_, given_up);
+  }
   void Restore() {
     const auto restored = keeper_->Restore(held_, true);
     ASSERT_TRUE(restored.ok()) << restored.error().message;
@@ -188,6 +193,38 @@ TEST_F(StateKeeperTest, WithoutAGrantNothingIsCompleteAndTrainingDoesNotWait) {
   Process next(checkpoints_, "");
   next.Restore();
   EXPECT_EQ(next.held().version.step, 0);
+}
+
+TEST_F(StateKeeperTest, AVolumeThatTakesNoDataOfTheLastStateIsReportedAndNotWaitedFor) {
+  Process process(checkpoints_, "", "job-1", 10, std::chrono::seconds(1));
+  process.judge().Open(false);  // nothing is written while the writer waits for the grant
+  for (int step = 0; step < 3; ++step) process.Step(kWorld);
+
+  process.Finish();
+
+  EXPECT_THAT(
+      process.judge().unprotected(),
+      ElementsAre(Pair("checkpoint", "the volume took no data of the last checkpoint for 1 s")));
+}
+
+TEST_F(StateKeeperTest, TheLastStateIsWaitedForUntilTheWorldEnds) {
+  Process process(checkpoints_, "");
+  process.judge().Open(false);
+  for (int step = 0; step < 3; ++step) process.Step(kWorld);
+  int looks = 0;
+
+  process.Finish([&] { return ++looks == 3; });
+
+  EXPECT_EQ(looks, 3);
+  EXPECT_THAT(process.judge().unprotected(), IsEmpty());
+}
+
+TEST(VolumeWatch, IsStuckOnceNothingWasTakenForTheLimit) {
+  using std::chrono::milliseconds;
+  VolumeWatch watch(milliseconds(300));
+  for (uint64_t taken = 1; taken < 10; ++taken) EXPECT_FALSE(watch.Stuck(taken, milliseconds(200)));
+  EXPECT_FALSE(watch.Stuck(9, milliseconds(200)));
+  EXPECT_TRUE(watch.Stuck(9, milliseconds(200)));
 }
 
 TEST_F(StateKeeperTest, ANewerCheckpointIsFoundWhenLookingAgain) {
@@ -376,6 +413,74 @@ class LargeShare final : public ShardedState {
   const std::vector<float> rows_ = std::vector<float>(kRows);
 };
 
+class PartsTest : public StateKeeperTest {
+ protected:
+  std::unique_ptr<StateKeeper> Keeper() {
+    return *StateKeeper::Open({.checkpoints = {.volume = checkpoints_},
+                               .checkpoint_every = 1,
+                               .checkpoint_keep = 3,
+                               .snapshot_folder = "",
+                               .identity = {.run = "job-1", .model = "m"},
+                               .sharded = &share_},
+                              {values_}, judge_, clock_);
+  }
+  // Waits as ranks do: they look between steps.
+  static void Await(const std::function<bool()>& done) {
+    for (int look = 0; !done() && look < 6000; ++look) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_TRUE(done());
+  }
+  static LocalState StateOf(int64_t step) { return {.version = {kWorld, step}}; }
+
+  const World world_{.epoch = kWorld, .rank = 0, .size = 1};
+  const LargeShare share_;
+  Judge judge_;
+  const FakeClock clock_;
+  std::vector<float> values_ = std::vector<float>(64);
+};
+
+// If parts took longer than the interval, each checkpoint would abandon the one before it.
+TEST_F(PartsTest, ACheckpointIsSkippedWhilePartsOfTheOneBeforeAreBeingWritten) {
+  const auto keeper = Keeper();
+  keeper->Committed(world_, StateOf(1));
+  for (int64_t step = 2; step < 5; ++step) keeper->Committed(world_, StateOf(step));
+  Await([&] { return keeper->PartWritten().has_value(); });
+  keeper->Committed(world_, StateOf(5));  // another rank still writes
+
+  EXPECT_EQ(keeper->PartWritten(), (StateVersion{kWorld, 1}));
+  keeper->PartsWritten({kWorld, 1});
+  EXPECT_TRUE(keeper->AwaitWritten(std::chrono::seconds(60)));
+  EXPECT_THAT(judge_.complete(), ElementsAre(1));
+  EXPECT_THAT(judge_.unprotected(), IsEmpty());
+
+  keeper->Committed(world_, StateOf(6));
+  Await([&] { return keeper->PartWritten().has_value(); });
+  keeper->PartsWritten({kWorld, 6});
+  EXPECT_TRUE(keeper->AwaitWritten(std::chrono::seconds(60)));
+  EXPECT_THAT(judge_.complete(), ElementsAre(1, 6));
+}
+
+TEST_F(PartsTest, ACheckpointWithAFailedPartIsAbandonedForTheNext) {
+  const auto keeper = Keeper();
+  // A folder with the name of the part that is being written.
+  const std::string taken = checkpoints_ + "/.writing-1.1-1~of-1.1~part-0-of-1";
+  fs::create_directories(taken + "/full");
+
+  keeper->Committed(world_, StateOf(1));
+  Await([&] { return keeper->PartFailed(); });
+  EXPECT_EQ(keeper->PartWritten(), std::nullopt);
+  keeper->PartsFailed();
+  EXPECT_FALSE(keeper->PartFailed());
+  EXPECT_TRUE(keeper->AwaitWritten(std::chrono::seconds(60)));
+
+  keeper->Committed(world_, StateOf(2));
+  Await([&] { return keeper->PartWritten().has_value(); });
+  keeper->PartsWritten({kWorld, 2});
+  EXPECT_TRUE(keeper->AwaitWritten(std::chrono::seconds(60)));
+  EXPECT_THAT(judge_.complete(), ElementsAre(2));
+}
+
 class LastPart : public StateKeeperTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
@@ -396,7 +501,7 @@ TEST_P(LastPart, IsWrittenThoughTheOneBeforeWasUnderWay) {
 
   keeper->Committed(world, before);
   keeper->Committed(world, last);
-  keeper->FinishPart(world, last);
+  while (!keeper->FinishPart(world, last)) continue;
 
   ASSERT_EQ(keeper->PartWritten(), last.version);
   keeper->PartsWritten(last.version);

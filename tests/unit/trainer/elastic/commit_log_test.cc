@@ -55,12 +55,14 @@ class ToldKeeper final : public Checkpointer {
     said_->push_back("keep committed " + StepOf(local) + (out_of_turn ? " out of turn" : ""));
   }
   std::optional<StateVersion> PartWritten() const override { return {}; }
+  bool PartFailed() const override { return false; }
   void PartsWritten(const StateVersion&) override {}
+  void PartsFailed() override {}
   Result<void> LoadRows(const StateVersion&, int64_t, int64_t, std::span<float>) const override {
     return {};
   }
   void WorldEnded() override {}
-  void FinishPart(const World&, const LocalState&, const GivenUp&) override {}
+  bool FinishPart(const World&, const LocalState&, const GivenUp&) override { return true; }
   void Finished(const World&, const LocalState&, const GivenUp&) override {}
 
  private:

@@ -188,6 +188,56 @@ TEST(Session, ASnapshotIsOfAStepInWhichOneIsDueOnAllWorkers) {
   });
 }
 
+TEST(Session, APartThatOneRankCannotWriteIsKnownToAllRanks) {
+  RunRanks(3, [&](const World& world) {
+    FakeCheckpointer kept;
+    TestRank rank(world, 6, kSessionSeed, {}, 0, Compression::kNone, &kept);
+    ASSERT_TRUE(rank.session.Join().ok());
+    const StateVersion due{world.epoch, 1};
+
+    for (const bool one_fails : {true, false}) {
+      const bool fails = one_fails && world.rank == 1;
+      kept.part_failed = fails;
+      kept.part_written = fails ? std::nullopt : std::optional(due);
+      ASSERT_TRUE(ReduceOneStep(rank).happened());
+      ASSERT_TRUE(rank.session.Applied({}).ok());
+
+      EXPECT_EQ(kept.parts_failed, 1);
+      EXPECT_EQ(kept.parts_written, one_fails ? 0 : 1);
+    }
+  });
+}
+
+// The rows of a rank that has none.
+class NoRows final : public ShardedState {
+ public:
+  Result<ShardedOutcome> Sync(const ShardedWorld&) override { return ShardedOutcome{}; }
+  void Exclude() override {}
+  void Applied(const LocalState&) override {}
+  Result<void> HandOver(Communicator&, bool, std::chrono::milliseconds) override { return {}; }
+  int64_t all_rows() const override { return 0; }
+  ShardView view() const override { return {}; }
+  uint64_t checksum() const override { return 0; }
+};
+
+TEST(Session, TheLastCheckpointHasThePartsOfRanksThatWriteSlowly) {
+  RunRanks(3, [&](const World& world) {
+    FakeCheckpointer kept;
+    NoRows rows;
+    TestRank rank(world, 6, kSessionSeed, {}, 0, Compression::kNone, &kept, 0, &rows);
+    ASSERT_TRUE(rank.session.Join().ok());
+    ASSERT_TRUE(ReduceOneStep(rank).happened());
+    ASSERT_TRUE(rank.session.Applied({}).ok());
+    kept.part_written = StateVersion{rank.session.world().epoch, 1};
+    kept.unfinished_looks = 3 * world.rank;
+
+    EXPECT_TRUE(rank.session.Finish({}).happened());
+
+    EXPECT_EQ(kept.asked_to_finish, 7) << "ranks wait together for the slowest one";
+    EXPECT_EQ(kept.parts_written, 1);
+  });
+}
+
 TEST(Session, RefusesRanksWithOtherParameters) {
   RunRanks(2, [&](const World& world) {
     TestRank rank(world, 4, kSessionSeed + static_cast<uint64_t>(world.rank));
