@@ -235,8 +235,10 @@ void AddWorldFlags(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
 }
 
+constexpr char kPartialFcGroup[] = "The workload partial-fc";
+
 void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
-  constexpr char kGroup[] = "The workload partial-fc";
+  constexpr const char* kGroup = kPartialFcGroup;
   app.add_option("--classes", flags.classes,
                  "number of classes; each rank holds a shard of their centres (default: the "
                  "classes of the data; required with --data=synthetic)")
@@ -281,6 +283,18 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str()
       ->group(kGroup);
+}
+
+// Refuses flags that the workload would ignore.
+Result<void> CheckGroup(const CLI::App& app, const TrainOptions& options) {
+  if (options.workload == kPartialFcWorkload) return {};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group() != kPartialFcGroup || option->count() == 0) continue;
+    return Error{ErrorKind::kInvalid, option->get_name() +
+                                          " has no effect with --workload=" + options.workload +
+                                          "; remove it, or set --workload=partial-fc"};
+  }
+  return {};
 }
 
 // Values of flags that are converted before they are stored in TrainOptions.
@@ -348,6 +362,7 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   if (given.check_build) parsed.command = TrainCommand::kCheckBuild;
   if (given.dry_run) parsed.command = TrainCommand::kDryRun;
   parsed.options.timeout = MillisOf(given.timeout_seconds);
+  if (Result<void> checked = CheckGroup(app, parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckTogether(parsed.options); !checked.ok()) return checked.error();
   return parsed;
 }

@@ -247,6 +247,11 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
         "--store=/tmp/s"},
        "--classes=3 is less than --world-size=4"},
       {{"--workload=partial-fc", "--max-shift=2"}, "--max-shift cannot be used"},
+      {{"--classes=10"},
+       "--classes has no effect with --workload=mnist; remove it, or set "
+       "--workload=partial-fc"},
+      {{"--workload=mnist", "--dense-update"}, "--dense-update has no effect"},
+      {{"--embedding=512"}, "--embedding has no effect"},
       {{"--learning-rate=-0.1"}, "--learning-rate"},
       {{"--timeout=0"}, "--timeout"},
       {{"--gpu-release-limit=4"}, "--gpu-release-limit"},
