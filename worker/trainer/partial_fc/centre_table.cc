@@ -75,7 +75,14 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
       if (!world.load) return ShardedOutcome{.lost = "all rows"};
       rows_ = Rows(shard, options_.head.dimension);
       load = [&] {
-        return world.load(world.adopted.version, shard.begin, shard.end, rows_.values());
+        Result<void> loaded =
+            world.load(world.adopted.version, shard.begin, shard.end, rows_.values());
+        if (!loaded.ok()) return loaded;
+        if (!device_->on_host()) rows_ = rows_.On(*device_);
+        // The next world uses these rows if this one ends because another rank reads slowly.
+        held_ = world.adopted;
+        has_rows_ = true;
+        return loaded;
       };
     }
   }
@@ -83,7 +90,6 @@ Result<ShardedOutcome> CentreTable::Begin(const ShardedWorld& world) {
     const Result<std::string> damaged = Load(load, world.pause);
     if (!damaged.ok()) return damaged.error();
     if (!damaged->empty()) return ShardedOutcome{.lost = *damaged};
-    if (!held && !device_->on_host()) rows_ = rows_.On(*device_);
   }
   once_ = from_nothing ? 0 : options_.head.classes;
   keep_.clear();

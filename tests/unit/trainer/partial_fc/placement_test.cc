@@ -1,10 +1,16 @@
 // Tests which rows each rank keeps, sends and provides.
 
+#include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "worker/trainer/comm/communicator_wrapper.h"
+#include "worker/trainer/comm/loopback_communicator.h"
+#include "worker/trainer/partial_fc/centre_table.h"
 #include "worker/trainer/partial_fc/copies.h"
 #include "worker/trainer/partial_fc/replica_peers.h"
 #include "worker/trainer/partial_fc/row_plan.h"
@@ -58,6 +64,48 @@ TEST(RowPlan, TakesRowsFromWhereTheyNeedTheFewestReplays) {
                                                   {{25, 30}, 2, 4}}));
   EXPECT_EQ(plan.lost, (std::vector<ClassRange>{{30, 33}}));
   EXPECT_EQ(Describe(plan.lost), "rows 30 to 32");
+}
+
+// A world whose other ranks do not answer.
+class Unanswered final : public CommunicatorWrapper {
+ public:
+  explicit Unanswered(Communicator& inner) : CommunicatorWrapper(inner) {}
+  WorkHandle AllGather(std::span<const std::byte>, std::span<std::byte>,
+                       Deadline deadline) override {
+    auto work = std::make_shared<Work>(deadline);
+    work->Complete(Error{ErrorKind::kUnavailable, "a rank did not answer"});
+    return work;
+  }
+};
+
+// Otherwise ranks that read at different speeds would all read again in every world.
+TEST(CentreTable, RowsThatWereReadAreKeptThoughTheWorldEndsBeforeAllRanksHaveRead) {
+  HeadOptions head;
+  head.classes = 4;
+  head.dimension = 2;
+  CentreTable table({.head = head});
+  LoopbackCommunicator alone;
+  Unanswered unanswered(alone);
+  const World world;
+  int reads = 0;
+  const auto sync = [&](Communicator& communicator) {
+    return table.Sync({.communicator = communicator,
+                       .world = world,
+                       .adopted = {.version = {{1, 1}, 7}, .origin = StateOrigin::kCheckpoint},
+                       .load = [&](const StateVersion&, int64_t, int64_t, std::span<float> values) {
+                         ++reads;
+                         std::ranges::fill(values, 3.0F);
+                         return Result<void>();
+                       }});
+  };
+
+  EXPECT_FALSE(sync(unanswered).ok());
+  const auto synced = sync(alone);
+
+  ASSERT_TRUE(synced.ok()) << synced.error().message;
+  EXPECT_EQ(synced->lost, "");
+  EXPECT_EQ(reads, 1);
+  EXPECT_EQ(table.view().values[0], 3);
 }
 
 TEST(RowPlan, WithoutAnybodyAllIsLost) {
