@@ -20,7 +20,6 @@ constexpr char kShardFile[] = "shard-0";
 constexpr std::string_view kWriting = ".writing-";
 constexpr std::string_view kRemoving = ".removing-";
 constexpr mode_t kFolderMode = 0775;
-constexpr std::size_t kMostShards = 1024;
 
 // Removes a number without sign or leading zeros from the front of `text`; returns the number.
 std::optional<int64_t> TakeNumber(std::string_view& text) {
@@ -110,7 +109,7 @@ Result<std::vector<DoneShard>> DecodeDone(std::string_view text) {
   std::vector<DoneShard> shards;
   while (!text.empty()) {
     const auto shard = TakeNumber(text);
-    if (!shard || *shard != static_cast<int64_t>(shards.size()) || shards.size() >= kMostShards ||
+    if (!shard || *shard != static_cast<int64_t>(shards.size()) || shards.size() >= kMaxShards ||
         !Take(text, ' ')) {
       return damaged;
     }
@@ -274,6 +273,7 @@ Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
   if (!complete.ok()) return complete.error();
   if (*complete) return Error{ErrorKind::kAlreadyExists, PathOf(version) + " is complete"};
   if (Result<void> made = Make(); !made.ok()) return made.error();
+  RemoveLeftovers(version);
   CheckpointDraft draft{
       .version = version,
       .aside = path_ + "/" + std::string(kWriting) + CheckpointName(version) + "~" + Unique(),
@@ -295,7 +295,13 @@ Result<CheckpointDraft> CheckpointFolder::Write(const ShardHeader& header,
 }
 
 Result<void> CheckpointFolder::Publish(const CheckpointDraft& draft) const {
-  Result<void> step = WriteTextDurably(draft.aside + "/" + kDoneFile, EncodeDone(draft.shards));
+  const std::string list = EncodeDone(draft.shards);
+  if (!DecodeDone(list).ok()) {
+    return Error{ErrorKind::kInvalid, "while completing " + draft.aside + ": a checkpoint of " +
+                                          std::to_string(draft.shards.size()) +
+                                          " files could not be loaded; use fewer ranks"};
+  }
+  Result<void> step = WriteTextDurably(draft.aside + "/" + kDoneFile, list);
   if (step.ok()) step = SyncFolder(draft.aside);
   if (!step.ok()) return step;
   const std::string home = PathOf(draft.version);
@@ -320,17 +326,23 @@ void CheckpointFolder::Discard(const CheckpointDraft& draft) const {
 
 void CheckpointFolder::Retain(const StateVersion& own, int keep) const {
   const Result<std::vector<StateVersion>> complete = Complete();
-  const Result<std::vector<std::string>> names = NamesIn(path_);
-  if (!complete.ok() || !names.ok()) return;
+  if (!complete.ok()) return;
   for (std::size_t i = static_cast<std::size_t>(std::max(1, keep)); i < complete->size(); ++i) {
     if ((*complete)[i] < own) Remove(CheckpointName((*complete)[i]));
   }
+  RemoveLeftovers(own);
+}
+
+void CheckpointFolder::RemoveLeftovers(const StateVersion& below) const {
+  const Result<std::vector<StateVersion>> complete = Complete();
+  const Result<std::vector<std::string>> names = NamesIn(path_);
+  if (!complete.ok() || !names.ok()) return;
   for (const std::string& name : *names) {
     const auto removing = VersionOfLeftover(name, kRemoving);
     const auto writing = VersionOfLeftover(name, kWriting);
     const auto whole = ParseCheckpointName(name);
-    const bool stale = (removing && *removing < own) || (writing && *writing < own) ||
-                       (whole && *whole < own && !std::ranges::count(*complete, *whole));
+    const bool stale = (removing && *removing < below) || (writing && *writing < below) ||
+                       (whole && *whole < below && !std::ranges::count(*complete, *whole));
     if (stale) Remove(name);
   }
 }

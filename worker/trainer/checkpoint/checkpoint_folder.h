@@ -6,6 +6,7 @@
 //   <term>.<epoch>-<step>/part-k      the rows of rank k, if part of the state is sharded
 //   <term>.<epoch>-<step>/DONE        the list of these files; the checkpoint is complete
 //   .writing-…, .removing-…           being written or removed, or left behind by a dead process
+//                                     until rank 0 writes a newer version
 //
 // A checkpoint is written, with DONE, to a temporary folder and renamed after the launcher has
 // granted it. A rename never replaces a folder with content: if two worlds write the same version,
@@ -28,12 +29,15 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/control/membership.h"
 #include "worker/trainer/checkpoint/shard_file.h"
 
 namespace ringmaster::trainer {
 
 inline constexpr char kDoneFile[] = "DONE";
-inline constexpr std::size_t kMaxDoneBytes = 64 << 10;
+// A shard of each rank, and the shard of the replicated state.
+inline constexpr std::size_t kMaxShards = std::size_t{control::kMaxRanks} + 1;
+inline constexpr std::size_t kMaxDoneBytes = kMaxShards * 48;  // the longest line has 44 bytes
 
 // Formats and parses "<term>.<epoch>-<step>". Parsing returns nothing for any other name.
 std::string CheckpointName(const StateVersion& version);
@@ -99,7 +103,8 @@ class CheckpointFolder {
   Result<LoadedShard> Load(const StateVersion& version, const StateIdentity& identity,
                            const std::vector<uint64_t>& parts) const;
 
-  // Writes the state to a temporary folder. kAlreadyExists: this version is already complete. Adds
+  // Removes what killed writers of older versions left, which may take the space for this one, and
+  // writes the state to a temporary folder. kAlreadyExists: this version is already complete. Adds
   // written bytes to `taken`, unless it is null (shard_file.h).
   Result<CheckpointDraft> Write(const ShardHeader& header, const TrainableState& state,
                                 const std::stop_token& stop = {},
@@ -114,7 +119,8 @@ class CheckpointFolder {
   Result<void> AdoptParts(CheckpointDraft& draft, const control::Epoch& world, int count) const;
 
   // Writes DONE and renames the draft's folder, which completes the checkpoint. kAlreadyExists:
-  // this version is already complete, and is unchanged. REQUIRES: the launcher has granted it.
+  // this version is already complete, and is unchanged. kInvalid: it could not be read back, as it
+  // has too many parts. REQUIRES: the launcher has granted it.
   Result<void> Publish(const CheckpointDraft& draft) const;
   // Removes a draft that will not be completed.
   void Discard(const CheckpointDraft& draft) const;
@@ -136,6 +142,7 @@ class CheckpointFolder {
   std::string PartPath(const StateVersion& version, int32_t part) const;
   std::string PartAside(const StateVersion& version, const control::Epoch& world, int32_t part,
                         int32_t parts) const;
+  void RemoveLeftovers(const StateVersion& below) const;
   void Remove(const std::string& name) const;
 
   std::string path_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/log.h"
@@ -80,6 +82,10 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
   if (!draft.ok() && draft.error().kind == ErrorKind::kAlreadyExists) return {};
   if (!draft.ok()) return draft.error();
   Result<void> finished = Finish(*draft, stop);
+  std::error_code unknown;
+  if (!finished.ok() && !std::filesystem::exists(draft->aside, unknown) && !unknown) {
+    return Error{ErrorKind::kCancelled, "rank 0 of a later world writes a newer checkpoint"};
+  }
   if (!finished.ok()) folder_.Discard(*draft);
   // Rank 0 of another world with the same state has already written this checkpoint.
   if (!finished.ok() && finished.error().kind == ErrorKind::kAlreadyExists) return {};

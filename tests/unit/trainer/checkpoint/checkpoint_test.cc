@@ -2,10 +2,12 @@
 // error is rejected with a message that names the error.
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <stop_token>
@@ -66,6 +68,17 @@ ShardHeader HeaderOf(const StateVersion& version, TestState& state,
           .shards = 1,
           .parts = PartsOf(state.view()),
           .checksum = Checksum(state.view())};
+}
+
+// The largest entries that DONE may have.
+std::vector<DoneShard> ManyShards(int count) {
+  std::vector<DoneShard> shards;
+  for (int shard = 0; shard < count; ++shard) {
+    shards.push_back({.shard = shard,
+                      .bytes = std::numeric_limits<int64_t>::max(),
+                      .checksum = std::numeric_limits<uint64_t>::max()});
+  }
+  return shards;
 }
 
 class CheckpointTest : public ::testing::Test {
@@ -280,8 +293,8 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedAndNotTakenForDamage) {
 TEST_F(CheckpointTest, RetentionKeepsTheNewestAndTouchesNothingNewerThanItsOwn) {
   for (const int64_t step : {1, 2, 3, 4, 5}) Write(VersionAt(1, 1, step));
   Write(VersionAt(1, 2, 6));
-  Write(VersionAt(1, 1, 7), /*done=*/false);
   Write(VersionAt(1, 3, 8), /*done=*/false);
+  Write(VersionAt(1, 1, 7), /*done=*/false);  // by a Pod that does not know of the other
   fs::create_directory(temporary_.path() + "/.writing-1.1-3~55");
   fs::create_directory(temporary_.path() + "/.removing-1.1-1~66");
   fs::create_directory(temporary_.path() + "/.writing-2.1-9~77");
@@ -297,6 +310,45 @@ TEST_F(CheckpointTest, RetentionKeepsTheNewestAndTouchesNothingNewerThanItsOwn) 
   folder_.Retain(VersionAt(1, 2, 6), 2);
   EXPECT_THAT(Names(), ElementsAre(StartsWith(".writing-1.3-8~"), ".writing-2.1-9~77", "1.1-5",
                                    "1.2-6", "the-users-own"));
+}
+
+// Their space may be missing for the next checkpoint, so they do not stay until it is complete.
+TEST_F(CheckpointTest, AWriterFirstRemovesWhatKilledWritersOfOlderVersionsLeft) {
+  Write(VersionAt(1, 1, 10));
+  Write(VersionAt(1, 1, 30), false);
+  const std::vector<std::string> others = Names();
+  Write(VersionAt(1, 1, 15), false);
+  fs::create_directory(temporary_.path() + "/.removing-1.1-5~1");
+  std::ofstream(temporary_.path() + "/.writing-1.1-15~of-1.1~part-0-of-2") << "rows";
+
+  TestState state;
+  const auto draft = folder_.Write(HeaderOf(VersionAt(1, 1, 20), state), state.view());
+
+  ASSERT_TRUE(draft.ok()) << draft.error().message;
+  folder_.Discard(*draft);
+  EXPECT_EQ(Names(), others);
+}
+
+TEST_F(CheckpointTest, OneWithMorePartsThanCanBeReadIsNotCompleted) {
+  TestState state;
+  auto draft = folder_.Write(HeaderOf(VersionAt(1, 1, 20), state), state.view());
+  ASSERT_TRUE(draft.ok()) << draft.error().message;
+  draft->shards = ManyShards(control::kMaxRanks + 2);
+
+  const auto published = folder_.Publish(*draft);
+
+  ASSERT_FALSE(published.ok());
+  EXPECT_THAT(published.error().message, HasSubstr("use fewer ranks"));
+  EXPECT_THAT(*folder_.Complete(), IsEmpty());
+}
+
+TEST(Done, ListsThePartsOfAsManyRanksAsAJobMayHave) {
+  const std::vector<DoneShard> shards = ManyShards(control::kMaxRanks + 1);
+
+  const auto read = DecodeDone(EncodeDone(shards));
+
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, shards);
 }
 
 TEST_F(CheckpointTest, WhatLacksDoneIsReplacedAndACompleteOneIsNot) {

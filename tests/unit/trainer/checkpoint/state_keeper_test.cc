@@ -195,6 +195,25 @@ TEST_F(StateKeeperTest, WithoutAGrantNothingIsCompleteAndTrainingDoesNotWait) {
   EXPECT_EQ(next.held().version.step, 0);
 }
 
+// A rank may still be writing when a later world has another rank 0, which removes what it wrote.
+TEST_F(StateKeeperTest, AStateThatANewerOneReplacesWhileItIsWrittenIsNoFailure) {
+  Process process(checkpoints_, "");
+  process.judge().Open(false);
+  for (int step = 0; step < 11; ++step) process.Step(kWorld);
+  process.judge().AwaitAsked(10);
+  std::vector<float> values(64);
+  ShardHeader newer;
+  newer.version = {.epoch = {1, 2}, .step = 20};
+  newer.parts = {values.size()};
+  EXPECT_TRUE(CheckpointFolder(checkpoints_).Write(newer, {values}).ok());
+
+  process.judge().Open(true);
+  process.Finish();
+
+  EXPECT_THAT(process.judge().unprotected(), IsEmpty());
+  EXPECT_THAT(process.judge().complete(), ElementsAre(11));
+}
+
 TEST_F(StateKeeperTest, AVolumeThatTakesNoDataOfTheLastStateIsReportedAndNotWaitedFor) {
   Process process(checkpoints_, "", "job-1", 10, std::chrono::seconds(1));
   process.judge().Open(false);  // nothing is written while the writer waits for the grant
