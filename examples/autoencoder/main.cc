@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
       trainer->Backward(loss(share->Take(trainer->micro_batch())));
     }
     if (!trainer->BackwardAndReduce(loss(*share))) continue;
+    // Set a scheduled learning rate here from step(), and with Adam the step count of each state.
     optimizer.step();
     trainer->Applied();
     if (trainer->rank() == 0 && trainer->step() % 100 == 0) {

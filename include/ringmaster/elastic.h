@@ -47,7 +47,9 @@ class [[gnu::visibility("default")]] Elastic {
     // State that the optimizer changes in addition to the parameters, such as momentum. Ranks that
     // join receive it, and checkpoints contain it. Like the parameters, it must depend only on the
     // reduced gradients; all ranks must have the same bits. Float32, contiguous, on the parameters'
-    // device.
+    // device. Other state is not sent, such as the integers in which Adam counts steps, or the
+    // learning rate of a schedule: set it from step() before every optimizer.step(), because step()
+    // is right on a rank that joins and after a checkpoint is loaded.
     std::vector<at::Tensor> state{};
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
     // They must be equal on all ranks. The job reports differences from a loaded checkpoint.
@@ -75,7 +77,8 @@ class [[gnu::visibility("default")]] Elastic {
   // Never returns null; after an error, Begin() returns no step. `parameters` must be float32,
   // require gradients and be on one device: the CPU or, if this library is built with CUDA, a CUDA
   // device. Start() moves their storage and allocates their gradients. While the object exists,
-  // write their data and gradients but do not replace them (as Module::to() and zero_grad() do).
+  // write their data but do not replace it, as Module::to() and torch::load() do. zero_grad() is
+  // allowed but not needed.
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
   // Leaves the job. The other ranks continue without this rank, unless all steps are trained.
   ~Elastic();
@@ -104,7 +107,8 @@ class [[gnu::visibility("default")]] Elastic {
 
   // Call it once after Begin(). Runs backward from the sum of the losses (one element, any device)
   // of this rank's samples that were not passed to Backward(), and meanwhile reduces the gradients
-  // of all ranks. True: the parameters' gradients are means over the global batch; continue with
+  // of all ranks. Between Begin() and this call, run no other backward pass from the parameters: it
+  // is an error. True: the parameters' gradients are means over the global batch; continue with
   // the optimizer's step and Applied(). False: the step was discarded, and the parameters are
   // unchanged or were received from another rank; call Begin() again. It is an error if a loss or
   // gradient is not finite.

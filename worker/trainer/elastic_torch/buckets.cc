@@ -23,18 +23,36 @@ struct Buckets::State {
   int64_t averages = 0;  // number of values of averages at the end of `gradients`
   at::Tensor factors;    // device memory: 1 / samples for weights, 1 for averages
 
+  std::vector<at::Tensor> homes;   // the data of each parameter, in `flat_parameters`
+  std::vector<at::Tensor> pieces;  // the gradient of each parameter, in `memory`
+
   std::vector<int64_t> ends;   // end of each bucket, in elements of `memory` without the scalars
   std::vector<int> sizes;      // number of parameters in each bucket
   std::vector<int> bucket_of;  // bucket of each parameter
 
   // Used while the buckets are armed.
   std::vector<int> missing;  // number of missing gradients, by bucket
+  int overfilled = -1;       // a parameter whose bucket was complete before its last gradient
   int next = 0;              // the first bucket for which on_ready has not been called
   std::function<void(int)> on_ready;
 
+  // Without this, a gradient that autograd has allocated would not be reduced.
+  void TakeIn(std::size_t parameter, bool add) {
+    at::Tensor& gradient = parameters[parameter].mutable_grad();
+    if (gradient.is_same(pieces[parameter])) return;
+    if (add && gradient.defined()) {
+      const at::NoGradGuard no_graph;
+      pieces[parameter].add_(gradient);
+    }
+    gradient = pieces[parameter];
+  }
+
   void Ready(std::size_t parameter) {
     if (!on_ready) return;
-    --missing[static_cast<std::size_t>(bucket_of[parameter])];
+    TakeIn(parameter, /*add=*/true);
+    if (--missing[static_cast<std::size_t>(bucket_of[parameter])] < 0) {
+      overfilled = static_cast<int>(parameter);
+    }
     while (next < static_cast<int>(missing.size()) && missing[static_cast<std::size_t>(next)] == 0)
       on_ready(next++);
   }
@@ -128,7 +146,9 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
     const at::Tensor home = part(state_->flat_parameters);
     home.copy_(parameter.detach());
     parameter.set_data(home);
-    parameter.mutable_grad() = part(state_->memory);
+    state_->homes.push_back(home);
+    // To autograd, this tensor is not a view, because zero_grad(false) detaches gradients in place.
+    parameter.mutable_grad() = state_->pieces.emplace_back(part(state_->memory).variable_data());
     // The parameter has only a weak reference to its accumulator. This list keeps the accumulator,
     // and thus the hook, alive.
     auto accumulator = torch::autograd::impl::grad_accumulator(parameter);
@@ -216,7 +236,9 @@ const at::Tensor& Buckets::flat_gradients() const { return state_->gradients; }
 
 void Buckets::Arm(std::function<void(int index)> on_ready) {
   state_->memory.zero_();
+  for (std::size_t i = 0; i < state_->pieces.size(); ++i) state_->TakeIn(i, /*add=*/false);
   state_->missing = state_->sizes;
+  state_->overfilled = -1;
   state_->next = 0;
   state_->on_ready = std::move(on_ready);
 }
@@ -229,7 +251,7 @@ void Buckets::ExpectAnotherBackward() {
 
 int Buckets::FirstNotFinite() const {
   for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
-    if (!at::isfinite(state_->parameters[i].grad()).all().item<bool>()) return static_cast<int>(i);
+    if (!at::isfinite(state_->pieces[i]).all().item<bool>()) return static_cast<int>(i);
   }
   return -1;
 }
@@ -237,6 +259,20 @@ int Buckets::FirstNotFinite() const {
 void Buckets::Flush() {
   while (state_->next < count()) state_->on_ready(state_->next++);
   state_->on_ready = nullptr;
+  for (std::size_t i = 0; i < state_->pieces.size(); ++i) state_->TakeIn(i, /*add=*/false);
+}
+
+std::string Buckets::Misuse() const {
+  for (std::size_t i = 0; i < state_->homes.size(); ++i) {
+    if (state_->parameters[i].data_ptr() == state_->homes[i].data_ptr()) continue;
+    return "the data of parameter " + std::to_string(i) +
+           " was replaced, as torch::load() and Module::to() do; load and move the model before "
+           "training starts, or copy values into the parameter";
+  }
+  if (state_->overfilled < 0) return "";
+  return "parameter " + std::to_string(state_->overfilled) +
+         " got another gradient while its gradient was being reduced; pass each loss to Backward() "
+         "or BackwardAndReduce(), and call no other backward()";
 }
 
 }  // namespace ringmaster::trainer

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -47,8 +48,9 @@ using GradientMemory = std::function<void*(std::size_t bytes)>;
 class Buckets {
  public:
   // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor on the same
-  // device, and their gradients into another one. The tensors stay usable; their `data` and `grad`
-  // must not be replaced. `memory` is called once, to allocate all values that are reduced.
+  // device, and their gradients into another one. The tensors stay usable. Their `data` must not be
+  // replaced; a `grad` that was reset or replaced, as zero_grad() does, is put into its place in
+  // the flat memory. `memory` is called once, to allocate all values that are reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();
@@ -95,6 +97,10 @@ class Buckets {
   // Passes to `on_ready` all buckets that backward did not complete, because it did not run or some
   // parameters did not get a gradient.
   void Flush();
+
+  // Call it after backward. Returns what the program did to a parameter so that its gradient is
+  // wrong: it ran backward more often than announced, or replaced its data. Empty: nothing.
+  std::string Misuse() const;
 
  private:
   struct State;

@@ -254,7 +254,7 @@ void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
   }
 }
 
-// Runs the backward pass; returns LibTorch's error.
+// Runs the backward pass; returns LibTorch's error, or the program's.
 Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
   if (!computed_.ok()) return computed_;
   try {
@@ -264,6 +264,8 @@ Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
   } catch (const std::exception& error) {
     return ErrorOf(error);
   }
+  const std::string misuse = buckets_->Misuse();
+  if (!misuse.empty()) return Wrong("step " + std::to_string(step() + 1) + ": " + misuse);
   return {};
 }
 

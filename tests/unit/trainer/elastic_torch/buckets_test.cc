@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Three layers in a row, with weights of 6, 12 and 4 elements.
 struct Model {
@@ -76,6 +77,70 @@ TEST(Buckets, OfSeveralBackwardsAreCompleteWithTheLast) {
   for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
     EXPECT_TRUE(at::allclose(model.parameters[i].grad(), plain.parameters[i].grad())) << i;
   }
+}
+
+// zero_grad() of a model or optimizer resets gradients, and autograd then allocates new ones.
+TEST(Buckets, GradientsThatWereResetAreReducedAllTheSame) {
+  const Model plain;
+  plain.Loss(Input()).backward();
+  for (const bool before_arming : {true, false}) {
+    Model model;
+    Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
+    const auto reset = [&] {
+      for (at::Tensor& parameter : model.parameters) parameter.mutable_grad().reset();
+    };
+
+    if (before_arming) reset();
+    buckets.Arm([](int) {});
+    if (!before_arming) reset();
+    model.Loss(Input()).backward();
+    buckets.Flush();
+    EXPECT_EQ(buckets.Misuse(), "");
+    buckets.flat_gradients().mul_(2);  // as reducing does
+
+    for (std::size_t i = 0; i < plain.parameters.size(); ++i) {
+      EXPECT_TRUE(at::equal(model.parameters[i].grad(), plain.parameters[i].grad() * 2)) << i;
+    }
+  }
+}
+
+TEST(Buckets, AParameterWithoutAGradientOfItsOwnHasTheReducedOne) {
+  Model model;
+  Buckets buckets(model.parameters, {});
+  buckets.Arm([](int) {});
+  model.parameters[0].mutable_grad().reset();
+  buckets.Flush();
+  buckets.flat_gradients().fill_(3);
+
+  ASSERT_TRUE(model.parameters[0].grad().defined());
+  EXPECT_EQ(model.parameters[0].grad().view(-1)[0].item<float>(), 3);
+}
+
+TEST(Buckets, ABackwardThatWasNotAnnouncedIsNamed) {
+  Model model;
+  Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
+  for (const int announced : {0, 1}) {
+    buckets.Arm([](int) {});
+    for (int pass = 0; pass < announced; ++pass) buckets.ExpectAnotherBackward();
+    for (int pass = 0; pass <= announced; ++pass) model.Loss(Input()).backward();
+    EXPECT_EQ(buckets.Misuse(), "") << announced;
+    model.Loss(Input()).backward();
+    EXPECT_THAT(buckets.Misuse(), HasSubstr("call no other backward()")) << announced;
+    buckets.Flush();
+  }
+  buckets.Arm([](int) {});
+  EXPECT_EQ(buckets.Misuse(), "") << "in the next step";
+}
+
+TEST(Buckets, AParameterWhoseDataWasReplacedIsNamed) {
+  Model model;
+  Buckets buckets(model.parameters, {});
+  buckets.Arm([](int) {});
+  model.parameters[1].set_data(model.parameters[1].detach().clone());
+
+  model.Loss(Input()).backward();
+
+  EXPECT_THAT(buckets.Misuse(), HasSubstr("the data of parameter 1 was replaced"));
 }
 
 TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
