@@ -125,6 +125,19 @@ class KeeperTest(unittest.TestCase):
             Folder(self.volume).save(StateVersion(Epoch(1, 1), 7), {"a": 1}, stopped)
         self.assertEqual(self.names(), [".writing-1.2-1~0c"])
 
+    def test_a_newer_checkpoint_of_another_rank_is_no_failure_of_this_one(self):
+        self.membership.granted.clear()
+        keeper = self.open()
+        self.assertTrue(keeper.take(held(7), self.state))
+        deadline = time.monotonic() + LIMIT
+        while not self.membership.asked and time.monotonic() < deadline:
+            time.sleep(0.01)
+        Folder(self.volume).save(StateVersion(Epoch(1, 2), 8), {"a": 1}, threading.Event())
+        self.membership.granted.set()
+        self.assertTrue(keeper.wait(LIMIT))
+        self.assertEqual(self.membership.faults, [])
+        self.assertEqual([name for name in self.names() if not name.startswith(".")], [])
+
     def test_a_user_opens_the_file_without_the_package(self):
         self.keep(self.open(), 7, term_base=3)
         content = torch.load(self.volume / "1.1-7" / "state.pt", weights_only=True)

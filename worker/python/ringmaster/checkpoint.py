@@ -183,8 +183,7 @@ class Keeper:
             if folder is None:
                 raise self._not_restorable(
                     f"no other job of this name in namespace {self._namespace} has a complete checkpoint on the "
-                    "volume; correct the name or remove restoreFrom to start from the first step"
-                )
+                    "volume; correct the name or remove restoreFrom to start from the first step")
         else:
             path = below(self._volume, self._from_path, self._not_restorable)
             version = version_in(path.name)
@@ -318,8 +317,8 @@ class Keeper:
             self._late = True
             if not self._skipped and not wait_s:
                 self._skipped = True
-                _log.warning("Skipped the checkpoint of step %d because the previous one is still being written; increase "
-                             "the interval or use a faster volume", held.version.step)
+                _log.warning("Skipped the checkpoint of step %d because the previous one is still being written; "
+                             "increase the interval or use a faster volume", held.version.step)
             return False
         content = {
             "format": FORMAT,
@@ -381,8 +380,9 @@ class Keeper:
             self._membership.await_grant(version.step, 0, draft.nbytes, draft.checksum, self._stop)
             self._folder.publish(draft)
         except BaseException as error:
+            replaced = isinstance(error, Complete) or not draft.aside.exists()
             self._folder.discard(draft)
-            if isinstance(error, Complete):  # rank 0 of another world had the same state and wrote it
+            if replaced:  # rank 0 of another world wrote the same state, or a newer one
                 return
             raise
         _log.info("Completed the checkpoint %s: %d bytes", self._folder.path_of(version), draft.nbytes)
