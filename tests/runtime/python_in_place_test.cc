@@ -25,7 +25,7 @@ using control::LauncherPhase;
 using control::LauncherStatus;
 using testing::HasSubstr;
 
-constexpr std::int64_t kSteps = 3000;  // more steps than complete while workers load PyTorch
+constexpr std::int64_t kSteps = 6000;  // more steps than complete while workers load PyTorch
 constexpr Seconds kFetchLimit{1000};   // long enough to create the folder if it is missing
 constexpr Seconds kLimit{120};
 constexpr Seconds kTrainingLimit{300};

@@ -453,9 +453,9 @@ class PartsTest : public StateKeeperTest {
   static LocalState StateOf(int64_t step) { return {.version = {kWorld, step}}; }
 
   const World world_{.epoch = kWorld, .rank = 0, .size = 1};
-  const LargeShare share_;
+  const LargeShare share_{};
   Judge judge_;
-  const FakeClock clock_;
+  const FakeClock clock_{};
   std::vector<float> values_ = std::vector<float>(64);
 };
 
