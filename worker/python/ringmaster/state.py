@@ -216,7 +216,7 @@ class TrainingState:
             extras.update(before)
             optimizer["param_groups"] = [{**group, **values} for group, values in zip(optimizer["param_groups"], groups)]
             copies = {id(values): copy for buffers in (self._norms, self._others)
-                      for values, copy in zip(buffers.now(), buffers.copies())}
+                      for values, copy in zip(buffers.now(), buffers.copies)}
         model = {name: copies.get(id(values), values) for name, values in self.model.state_dict(keep_vars=True).items()}
         model = {name: values.detach() if isinstance(values, torch.Tensor) else values for name, values in model.items()}
         return {"model": model, "optimizer": optimizer, "extras": {**self.extras.unclaimed, **extras}}
