@@ -55,7 +55,7 @@ struct Choice {
   // Default profiles, for limits that `profile` does not set. Each precedes the ones that only set
   // limits that it does not set.
   std::vector<ProfilePtr> limits{};
-  std::string problem{};            // why there is no profile; empty: there is one
+  std::string problem{};            // why no profile applies; empty if one applies
   std::vector<std::string> open{};  // profile names that jobs of the namespace can use
 
   // Returns true if both choices are equal.

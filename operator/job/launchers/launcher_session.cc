@@ -234,6 +234,7 @@ void Session::Fail(const std::string& why, bool answered) {
   if (answered) {
     Heard();
   } else {
+    view_.has_newer_order = false;
     if (!view_.unheard_since) view_.unheard_since = since;
     ++view_.unheard_times;
   }

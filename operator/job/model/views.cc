@@ -80,21 +80,17 @@ void ReadMemoryLimit(const json& object, const std::string& managed, ContainerVi
   }
 }
 
-// Reads the requests; the scheduler treats a limit without a request as a request. Called only for
-// Pods that cannot be scheduled, to save memory.
-void ReadRequests(const json& object, const std::string& managed, PodView& pod) {
+// Reads the request for the resource of which no node has enough. Only this one is kept, because a
+// Pod can have many thousand requests. The scheduler treats a limit without a request as a request.
+void ReadLackingRequest(const json& object, const std::string& managed, PodView& pod) {
+  const std::string resource = InsufficientResource(pod.unschedulable);
   for (const json& container : kube::GetArray(object, {"spec", "containers"})) {
     const std::string name = kube::GetString(container, {"name"});
     for (const char* kind : {"requests", "limits"}) {
-      const json* amounts = kube::Find(container, {"resources", kind});
-      if (amounts == nullptr || !amounts->is_object()) continue;
-      for (const auto& [resource, amount] : amounts->items()) {
-        RequestView& request = pod.requests[resource];
-        const bool prefer =
-            request.container.empty() || (name == managed && request.container != managed);
-        if (!prefer) continue;
-        request = {name, amount.is_string() ? amount.get<std::string>() : amount.dump()};
-      }
+      const json* amount = kube::Find(container, {"resources", kind, resource});
+      const bool prefer = !pod.request || (name == managed && pod.request->container != managed);
+      if (amount == nullptr || !prefer) continue;
+      pod.request = {name, amount->is_string() ? amount->get<std::string>() : amount->dump()};
     }
   }
 }
@@ -203,7 +199,7 @@ Result<PodView> ProjectPod(const json& object) {
   ReadConditions(object, pod);
   const char* managed =
       pod.role == Role::kLauncher ? control::kLauncherContainer : control::kWorkerContainer;
-  if (!pod.unschedulable.empty()) ReadRequests(object, managed, pod);
+  if (!pod.unschedulable.empty()) ReadLackingRequest(object, managed, pod);
   pod.container = ReadContainers(object, managed);
   return pod;
 }
@@ -264,6 +260,16 @@ Result<LocalProfileView> ProjectLocalProfile(const json& object) {
                           .installation = kube::GetString(
                               object, {"metadata", "annotations", api::kAnnotationInstallation}),
                           .spec = spec == nullptr ? std::string() : DumpJson(*spec)};
+}
+
+std::string InsufficientResource(std::string_view scheduler_message) {
+  constexpr std::string_view kInsufficient = "Insufficient ";
+  const std::size_t found = scheduler_message.find(kInsufficient);
+  if (found == std::string_view::npos) return {};
+  const std::string_view rest = scheduler_message.substr(found + kInsufficient.size());
+  std::string resource(rest.substr(0, rest.find_first_of(", ")));
+  if (resource.ends_with('.')) resource.pop_back();
+  return resource;
 }
 
 bool IsNormalWait(const std::string& waiting_reason) {

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -32,7 +34,7 @@ struct ContainerView {
   std::string memory_limit;   // the limit in its spec; set only if it ran out of memory
 };
 
-// What a container requests of a resource.
+// How much of a resource a container requests.
 struct RequestView {
   std::string container;
   std::string amount;  // a quantity
@@ -60,9 +62,8 @@ struct PodView {
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message
   std::string unschedulable;  // the scheduler's message while no node fits; else empty
-  // By resource, the managed container's request, or else that of another container; set only while
-  // no node fits.
-  std::map<std::string, RequestView> requests;
+  // The managed container's request, or else another container's, for InsufficientResource().
+  std::optional<RequestView> request;
   ContainerView container;
 
   // Returns true if the managed container has ended, or all containers of the Pod have.
@@ -116,6 +117,9 @@ struct LocalProfileView {
   std::string installation;  // the installation that maintains the object
   std::string spec;          // JSON
 };
+
+// Returns the first resource that the scheduler's message calls insufficient; empty: none.
+std::string InsufficientResource(std::string_view scheduler_message);
 
 // Returns true for the waiting reasons of a normal start, and for an empty reason.
 bool IsNormalWait(const std::string& waiting_reason);

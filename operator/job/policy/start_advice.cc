@@ -47,20 +47,10 @@ std::string CreateOrCorrect(std::string_view kind, const std::string& ns, const 
          " in the job, delete the job and apply it again";
 }
 
-// Returns the resource that the scheduler's message calls insufficient.
-std::string InsufficientResource(std::string_view message) {
-  constexpr std::string_view kInsufficient = "Insufficient ";
-  const std::string_view rest = message.substr(message.find(kInsufficient) + kInsufficient.size());
-  std::string resource(rest.substr(0, rest.find_first_of(", ")));
-  if (resource.ends_with('.')) resource.pop_back();
-  return resource;
-}
-
 // Returns "container worker requests 8 nvidia.com/gpu".
 std::string RequestOf(const std::string& resource, const PodView& pod) {
-  const auto request = pod.requests.find(resource);
-  if (request == pod.requests.end()) return "the Pod requests " + resource;
-  return "container " + request->second.container + " requests " + request->second.amount + " " +
+  if (!pod.request) return "the Pod requests " + resource;
+  return "container " + pod.request->container + " requests " + pod.request->amount + " " +
          resource;
 }
 
@@ -74,8 +64,8 @@ std::string FieldOf(const std::string& resource, const api::WorkerSpec& worker, 
 
 // Returns the advice for a resource of which no node has enough. Nodes are known to have extended
 // resources; how much CPU and memory they have is not read.
-std::string HowToFit(const std::string& resource, const PodView& pod, const NodesSeen& nodes,
-                     const api::WorkerSpec& worker) {
+std::string HowToFit(const PodView& pod, const NodesSeen& nodes, const api::WorkerSpec& worker) {
+  const std::string resource = InsufficientResource(pod.unschedulable);
   constexpr char kAgain[] = ", delete the job and apply it again";
   const std::string field = FieldOf(resource, worker, pod.role);
   const std::string request = "; " + RequestOf(resource, pod);
@@ -93,10 +83,7 @@ std::string HowToFit(const std::string& resource, const PodView& pod, const Node
            (field == kGpusField ? "remove " : "lower ") + field + kAgain;
   }
   const std::string has = ", and the largest node has " + std::to_string(largest) + ": ";
-  const auto requested = pod.requests.find(resource);
-  const auto amount = requested == pod.requests.end()
-                          ? std::nullopt
-                          : kube::ReadWholeQuantity(requested->second.amount);
+  const auto amount = pod.request ? kube::ReadWholeQuantity(pod.request->amount) : std::nullopt;
   const bool fits = amount.has_value() && *amount <= largest;
   return request + has + (fits ? "wait until enough is free, or lower " : "lower ") + field +
          kAgain;
@@ -145,7 +132,7 @@ std::string HowToSchedule(const PodView& pod, const NodesSeen& nodes, const api:
     return CreateOrCorrect("PersistentVolumeClaim", job.ns, "claimName");
   }
   if (Contains(scheduler_message, "Insufficient ")) {
-    return HowToFit(InsufficientResource(scheduler_message), pod, nodes, job.spec.worker);
+    return HowToFit(pod, nodes, job.spec.worker);
   }
   if (Contains(scheduler_message, "node(s) were unschedulable"))
     return "; uncordon a node (kubectl uncordon NODE), or add one";

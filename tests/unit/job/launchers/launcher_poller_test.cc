@@ -277,6 +277,11 @@ TEST_F(LauncherPollerTest, ARefusalIsNoSilence) {
   EXPECT_FALSE(poller.Latest(kJobUid)->unheard_since.has_value());
   EXPECT_EQ(poller.Latest(kJobUid)->unheard_times, 0);
   EXPECT_TRUE(poller.Latest(kJobUid)->has_newer_order);
+
+  launcher.End();
+
+  EXPECT_TRUE(Eventually([&] { return !poller.Latest(kJobUid)->has_newer_order; }))
+      << "a launcher that does not answer refuses nothing";
 }
 
 TEST_F(LauncherPollerTest, SilenceIsNewsAndCounted) {

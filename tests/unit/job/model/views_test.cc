@@ -174,27 +174,30 @@ TEST(Views, KeepTheSchedulersMessage) {
 }
 
 TEST(Views, ShowWhatAPodThatCannotBeScheduledRequests) {
-  const std::string pod = R"({
+  const auto request = [](const std::string& message) {
+    const PodView pod = Project((R"({
     "metadata": {"name": "x", "labels": {"ringmaster.dev/role": "worker"}},
     "spec": {"containers": [
       {"name": "side", "resources": {"requests": {"cpu": "1", "example.com/disk": 1}}},
       {"name": "worker", "resources": {
           "requests": {"cpu": "4", "memory": null}, "limits": {"cpu": "8", "nvidia.com/gpu": "64"}}},
       {"name": "other", "resources": {"requests": {"cpu": "2"}, "limits": "?"}}, 7]},
-    "status": {"conditions": [{"type": "PodScheduled", "status": ")";
-
-  const PodView waits = Project((pod + R"(False", "reason": "Unschedulable"}]}})").c_str());
-  const PodView runs = Project((pod + R"(True"}]}})").c_str());
-
-  const auto amount = [&](const char* resource) {
-    const auto found = waits.requests.find(resource);
-    return found == waits.requests.end() ? "none"
-                                         : found->second.container + " " + found->second.amount;
+    "status": {"conditions": [{"type": "PodScheduled", "status": )" +
+                                 message + "}]}}")
+                                    .c_str());
+    return pod.request ? pod.request->container + " " + pod.request->amount : "none";
   };
-  EXPECT_EQ(amount("cpu"), "worker 4");
-  EXPECT_EQ(amount("nvidia.com/gpu"), "worker 64");
-  EXPECT_EQ(amount("example.com/disk"), "side 1");
-  EXPECT_TRUE(runs.requests.empty());
+  const auto lacking = [&](const std::string& resources) {
+    return request(R"("False", "reason": "Unschedulable", "message": "0/3 nodes: )" + resources +
+                   "\"");
+  };
+
+  EXPECT_EQ(lacking("3 Insufficient cpu."), "worker 4");
+  EXPECT_EQ(lacking("3 Insufficient nvidia.com/gpu, 1 Insufficient cpu"), "worker 64");
+  EXPECT_EQ(lacking("3 Insufficient example.com/disk"), "side 1");
+  EXPECT_EQ(lacking("3 Insufficient example.com/other"), "none");
+  EXPECT_EQ(lacking("3 node(s) were unschedulable"), "none");
+  EXPECT_EQ(request("\"True\""), "none");
 }
 
 TEST(Views, ReadTheExtendedResourcesOfANode) {

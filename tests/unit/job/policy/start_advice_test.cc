@@ -93,7 +93,7 @@ TEST(StartAdvice, ARequestIsComparedWithWhatTheLargestNodeHas) {
                          "until enough is free"},
        }) {
     PodView pod = Unscheduled(std::string("3 Insufficient ") + resource + ".");
-    pod.requests[resource] = {"worker", amount};
+    pod.request = {"worker", amount};
     NodesSeen nodes;
     nodes.known = true;
     if (largest > 0) nodes.largest[resource] = largest;

@@ -1190,7 +1190,8 @@ TEST_F(ElasticWorld, NoWorkerIsGivenUpForDataThatTheStoreRefused) {
   Break({0, 1, 2});
   world->Accept(everyone);
 
-  EXPECT_EQ(world->Sent<control::StoreValues>(1), 5) << "without values, so that the rank goes on";
+  EXPECT_EQ(world->Sent<control::StoreValues>(1), 5)
+      << "a refused request gets an answer without values";
   EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
   EXPECT_THAT(Status().message, HasSubstr("could not continue: rank 1 requested more values"));
   EXPECT_EQ(Status().crashes, 1);

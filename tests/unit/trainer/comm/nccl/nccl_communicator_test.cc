@@ -495,7 +495,7 @@ TEST_F(NcclCommunicatorTest, AllOfAProcessAreMarkedBeforeOneIsAborted) {
   ASSERT_FALSE(two->Wait().ok());
   EXPECT_THAT(two->Wait().error().message, HasSubstr("the world is over"));
   EXPECT_EQ(two->Wait().error().kind, ErrorKind::kUnavailable)
-      << "nobody ended the second world, so its rank must report it";
+      << "the membership source did not end the second world";
   EXPECT_EQ(unmarked, 0);
 }
 
