@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -273,6 +274,22 @@ TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
   EXPECT_FALSE(verdict.succeeded);
   EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed);
   EXPECT_THAT(verdict.message, HasSubstr("/nowhere/ringmaster-train"));
+  EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
+}
+
+// Opening a pipe that nobody writes to blocks like a file on a volume that hangs.
+TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfTheProgramCannotBeRead) {
+  const std::string pipe = "/var/tmp/rmt-pipe-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0755), 0);
+  control::LaunchSpec spec;
+  spec.command = {pipe};
+  Job job(2, spec);
+
+  const control::Verdict verdict = Run(job, 1);
+
+  EXPECT_EQ(unlink(pipe.c_str()), 0);
+  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed) << verdict.message;
+  EXPECT_THAT(verdict.message, HasSubstr("check whether a volume of this Pod hangs"));
   EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
 }
 

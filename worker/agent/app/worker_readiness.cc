@@ -50,16 +50,10 @@ WorkerReadiness::WorkerReadiness(boost::asio::io_context& io, ChildReaper& reape
       handlers_(std::move(handlers)) {}
 
 void WorkerReadiness::Start() {
-  preflight_ = std::make_unique<Preflight>(io_, config_, WorkerChecks(), kPreflightLimit,
-                                           [this](const std::vector<Finding>& findings) {
-                                             faults_.emplace();
-                                             for (const Finding& finding : findings)
-                                               Note(finding, *faults_);
-                                             Tell();
-                                           });
-  StartSshd();
-  AskVersion();
-  AskAboutProgram();
+  versions_["ringmaster"] = RINGMASTER_VERSION;
+  preflight_ = std::make_unique<Preflight>(
+      io_, config_, WorkerChecks(), kPreflightLimit,
+      [this](const std::vector<Finding>& findings) { OnChecked(findings); });
   FindGpus();
   FillCache();
 }
@@ -89,6 +83,19 @@ std::optional<control::AgentReady> WorkerReadiness::Ready() const {
 
 std::optional<control::DataCacheProgress> WorkerReadiness::Progress() const {
   return data_cache_ == nullptr ? std::nullopt : data_cache_->Progress();
+}
+
+// Finding and starting a program blocks if a volume hangs, so it has to wait for the checks.
+void WorkerReadiness::OnChecked(const std::vector<Finding>& findings) {
+  std::vector<control::PreflightFault> faults;
+  for (const Finding& finding : findings) Note(finding, faults);
+  if (std::ranges::none_of(findings, &Finding::timed_out)) {
+    StartSshd();
+    AskVersion();
+    AskAboutProgram();
+  }
+  faults_ = std::move(faults);  // last, because the worker is not ready before
+  Tell();
 }
 
 void WorkerReadiness::StartSshd() {
@@ -129,7 +136,6 @@ void WorkerReadiness::StartSshd() {
 
 // Reports the worker's Open MPI version, which must be the same as the launcher's.
 void WorkerReadiness::AskVersion() {
-  versions_["ringmaster"] = RINGMASTER_VERSION;
   // mpirun's ssh has to log in with this user name, because a Pod may run as any uid.
   if (!config_.user.empty()) versions_["user"] = config_.user;
   // Without a home directory, Open MPI does not print its version.

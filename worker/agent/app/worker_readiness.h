@@ -53,6 +53,7 @@ class WorkerReadiness {
   std::optional<control::DataCacheProgress> Progress() const;
 
  private:
+  void OnChecked(const std::vector<Finding>& findings);
   void StartSshd();
   // Runs a program. Calls `done` with its output when the program ends or its time is up.
   void Ask(std::vector<std::string> argv, std::vector<std::string> environment,

@@ -45,7 +45,9 @@ void Preflight::Report() {
   if (!done_) return;
   limit_.cancel();
   for (const auto& [name, check] : pending_) {
-    findings_.push_back({name, "the check timed out; check whether a volume of this Pod hangs"});
+    findings_.push_back({.check = name,
+                         .message = "the check timed out; check whether a volume of this Pod hangs",
+                         .timed_out = true});
   }
   std::exchange(done_, nullptr)(std::move(findings_));
 }

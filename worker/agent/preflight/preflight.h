@@ -24,6 +24,7 @@ struct Finding {
   std::string message;
   bool fatal = true;  // false: the finding is only logged, and the worker becomes ready
   bool fault = true;  // false: the finding is only information
+  bool timed_out = false;
 };
 
 // Checks one requirement of the worker. Returns, in one line, what is wrong and what to do about
