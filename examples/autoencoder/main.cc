@@ -42,7 +42,8 @@ std::vector<torch::Tensor> MakeMomentum(torch::optim::SGD& optimizer) {
 int main(int argc, char** argv) {
   const int64_t steps = argc > 1 ? std::atoll(argv[1]) : 2000;
   torch::manual_seed(1);  // all ranks begin with the same parameters
-  torch::nn::Sequential model(torch::nn::Linear(kPoints, 16), torch::nn::Tanh(),
+  torch::nn::BatchNorm1d norm(16);
+  torch::nn::Sequential model(torch::nn::Linear(kPoints, 16), norm, torch::nn::Tanh(),
                               torch::nn::Linear(16, kCode), torch::nn::Linear(kCode, 16),
                               torch::nn::Tanh(), torch::nn::Linear(16, kPoints));
   torch::optim::SGD optimizer(model->parameters(),
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
                                             {.global_batch = kGlobalBatch,
                                              .steps = steps,
                                              .state = MakeMomentum(optimizer),
+                                             .buffers = {norm->running_mean, norm->running_var},
                                              .settings = "learning_rate=0.02\nmomentum=0.9\n"});
   const auto loss = [&](ringmaster::Elastic::Share samples) {
     const auto waves = Waves(trainer->step(), samples);

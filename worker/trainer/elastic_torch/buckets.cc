@@ -263,14 +263,18 @@ void Buckets::Flush() {
 }
 
 std::string Buckets::Misuse() const {
+  std::size_t first = 0;  // the first parameter after the averages
+  for (int64_t room = 0; room < state_->averages; ++first) {
+    room += AlignedCount(state_->parameters[first].numel());
+  }
   for (std::size_t i = 0; i < state_->homes.size(); ++i) {
     if (state_->parameters[i].data_ptr() == state_->homes[i].data_ptr()) continue;
-    return "the data of parameter " + std::to_string(i) +
+    return "the data of parameter " + std::to_string(i - first) +
            " was replaced, as torch::load() and Module::to() do; load and move the model before "
            "training starts, or copy values into the parameter";
   }
   if (state_->overfilled < 0) return "";
-  return "parameter " + std::to_string(state_->overfilled) +
+  return "parameter " + std::to_string(static_cast<std::size_t>(state_->overfilled) - first) +
          " got another gradient while its gradient was being reduced; pass each loss to Backward() "
          "or BackwardAndReduce(), and call no other backward()";
 }

@@ -100,6 +100,7 @@ class Buckets {
 
   // Call it after backward. Returns what the program did to a parameter so that its gradient is
   // wrong: it ran backward more often than announced, or replaced its data. Empty: nothing.
+  // The text counts the parameters from the first one after the averages.
   std::string Misuse() const;
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -39,6 +40,12 @@ Result<void> CheckTensor(const at::Tensor& tensor, at::Device device, const std:
   return {};
 }
 
+Result<void> CheckFlat(const at::Tensor& tensor, at::Device device, const std::string& name) {
+  if (auto fits = CheckTensor(tensor, device, name); !fits.ok()) return fits;
+  if (!tensor.is_contiguous()) return Wrong(name + " is not contiguous");
+  return {};
+}
+
 std::chrono::milliseconds TimeoutOfJob() {
   const int seconds = trainer::NumberIn(control::kEnvConnectTimeoutSeconds);
   return seconds > 0 ? std::chrono::seconds(seconds) : trainer::SessionOptions{}.timeout;
@@ -60,15 +67,18 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   }
   for (std::size_t i = 0; i < options.state.size(); ++i) {
     const std::string name = "state tensor " + std::to_string(i);
-    if (auto fits = CheckTensor(options.state[i], device, name); !fits.ok()) return fits;
-    if (!options.state[i].is_contiguous()) return Wrong(name + " is not contiguous");
+    if (auto fits = CheckFlat(options.state[i], device, name); !fits.ok()) return fits;
+  }
+  for (std::size_t i = 0; i < options.buffers.size(); ++i) {
+    const std::string name = "buffer " + std::to_string(i);
+    if (auto fits = CheckFlat(options.buffers[i], device, name); !fits.ok()) return fits;
+    if (options.buffers[i].requires_grad()) return Wrong(name + " requires a gradient");
   }
   return {};
 }
 
 // Returns a line for each tensor. A checkpoint with a different text is rejected.
-std::string ModelText(const std::vector<at::Tensor>& parameters,
-                      const std::vector<at::Tensor>& state) {
+std::string ModelText(const std::vector<at::Tensor>& parameters, const Elastic::Options& options) {
   std::string lines;
   const auto add = [&lines](const char* kind, const std::vector<at::Tensor>& tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -80,7 +90,8 @@ std::string ModelText(const std::vector<at::Tensor>& parameters,
     }
   };
   add("parameter", parameters);
-  add("state", state);
+  add("state", options.state);
+  add("buffer", options.buffers);
   return lines + trainer::kLayoutText;
 }
 
@@ -137,6 +148,8 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
 
  private:
   Result<void> Compute(const at::Tensor& loss_sum);
+  void RunBackward(const at::Tensor& loss_sum, double buffers_weight);
+  void RestoreBuffers();
   Result<std::unique_ptr<trainer::StateKeeper>> OpenKeeper(std::string model, std::string shaping);
 
   const Options options_;
@@ -146,6 +159,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   trainer::AuditLog audit_;
   std::unique_ptr<trainer::Gpu> gpu_;
   std::unique_ptr<trainer::MembershipSource> membership_;
+  std::vector<at::Tensor> means_;  // by buffer: its mean after the last applied step
   std::unique_ptr<trainer::Buckets> buckets_;
   std::unique_ptr<trainer::TensorState> state_;
   std::unique_ptr<trainer::StateKeeper> keeper_;
@@ -174,7 +188,7 @@ Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
   if (!membership.ok()) return membership.error();
   membership_ = *std::move(membership);
 
-  const std::string model = ModelText(parameters, options_.state);
+  const std::string model = ModelText(parameters, options_);
   const std::string shaping = ShapingText(options_);
   trainer::Fingerprint fingerprint;
   fingerprint.Add(model);
@@ -182,7 +196,15 @@ Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
   fingerprint.Add(RINGMASTER_VERSION);
   trainer::GradientMemory memory;
   if (gpu_) memory = [this](std::size_t bytes) { return gpu_->ReducedInPlace(bytes); };
-  buckets_ = std::make_unique<trainer::Buckets>(parameters, trainer::BucketOptions{}, memory);
+  trainer::BucketOptions bucket_options;
+  std::vector<at::Tensor> reduced;
+  for (const at::Tensor& buffer : options_.buffers) {
+    bucket_options.averages += trainer::AlignedCount(buffer.numel());
+    means_.push_back(buffer.detach().clone().set_requires_grad(true));
+    reduced.push_back(means_.back());
+  }
+  reduced.insert(reduced.end(), parameters.begin(), parameters.end());
+  buckets_ = std::make_unique<trainer::Buckets>(std::move(reduced), bucket_options, memory);
   std::vector<at::Tensor> state{buckets_->flat_parameters()};
   for (const at::Tensor& tensor : options_.state) state.push_back(tensor.detach().view({-1}));
   state_ = std::make_unique<trainer::TensorState>(std::move(state));
@@ -231,8 +253,10 @@ std::optional<Elastic::Share> Elastic::Rank::Begin() {
     const trainer::Outcome<> finished = session_->Finish(progress_);
     if (finished.failed()) Fail(finished.error());
     released_ = finished.happened();
+    RestoreBuffers();
     if (released_ || finished.failed()) return std::nullopt;
   }
+  RestoreBuffers();
   begun_ = clock_.Now();
   position_->Enter(RankPhase::kCompute);
   earlier_losses_.reset();
@@ -248,7 +272,7 @@ void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
   try {
     const at::Tensor loss = loss_sum.detach().reshape({});
     earlier_losses_ = earlier_losses_.defined() ? earlier_losses_ + loss : loss;
-    loss_sum.backward();
+    RunBackward(loss_sum, /*buffers_weight=*/0);
   } catch (const std::exception& error) {
     computed_ = ErrorOf(error);
   }
@@ -260,13 +284,29 @@ Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
   try {
     const at::Tensor loss = loss_sum.detach();
     session_->SetLoss(earlier_losses_.defined() ? loss.reshape({}) + earlier_losses_ : loss);
-    loss_sum.backward();
+    RunBackward(loss_sum, static_cast<double>(session_->share().size()) /
+                              static_cast<double>(options_.global_batch));
   } catch (const std::exception& error) {
     return ErrorOf(error);
   }
   const std::string misuse = buckets_->Misuse();
   if (!misuse.empty()) return Wrong("step " + std::to_string(step() + 1) + ": " + misuse);
   return {};
+}
+
+// Also makes each buffer, multiplied by the weight, the gradient of its mean. The sum of these
+// gradients over the ranks is the new mean.
+void Elastic::Rank::RunBackward(const at::Tensor& loss_sum, double buffers_weight) {
+  torch::autograd::variable_list roots{loss_sum};
+  for (std::size_t i = 0; i < means_.size(); ++i) {
+    roots.push_back((means_[i] * (options_.buffers[i].detach() * buffers_weight)).sum());
+  }
+  torch::autograd::backward(roots);
+}
+
+void Elastic::Rank::RestoreBuffers() {
+  const at::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < means_.size(); ++i) options_.buffers[i].copy_(means_[i]);
 }
 
 bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
@@ -287,6 +327,8 @@ bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
 }
 
 void Elastic::Rank::Applied() {
+  for (const at::Tensor& mean : means_) mean.detach().copy_(mean.grad());
+  RestoreBuffers();
   const auto took = clock_.Now() - begun_;
   const double seconds = std::chrono::duration<double>(took).count();
   position_->Applied(step() + 1, took, took - waited_);

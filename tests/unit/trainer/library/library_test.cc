@@ -60,6 +60,84 @@ TEST(Library, ZeroGradChangesNothing) {
   }
 }
 
+// Trains a network with BatchNorm in micro-batches of two samples; returns its buffers. With
+// `discard`, values are written into the buffers that no step is to keep.
+std::vector<torch::Tensor> BuffersOfBatchNorm(bool elastic, bool discard = false) {
+  torch::manual_seed(1);
+  torch::nn::BatchNorm1d norm(3);
+  torch::optim::SGD optimizer(norm->parameters(), torch::optim::SGDOptions(0.1));
+  const std::vector<torch::Tensor> buffers{norm->running_mean, norm->running_var};
+  std::unique_ptr<Elastic> trainer;
+  if (elastic) {
+    trainer = Elastic::Start(norm->parameters(),
+                             {.global_batch = kBatch, .steps = kSteps, .buffers = buffers});
+  }
+  for (int64_t step = 0; !elastic || trainer->Begin().has_value(); ++step) {
+    if (!elastic && step == kSteps) break;
+    const auto loss = [&](int64_t half) {
+      const auto input = torch::arange(6, torch::kFloat).view({2, 3}) * (step + half + 1);
+      return norm(input).sin().square().sum();
+    };
+    if (elastic) {
+      trainer->Backward(loss(0));
+      EXPECT_TRUE(trainer->BackwardAndReduce(loss(1)));
+      optimizer.step();
+      trainer->Applied();
+      if (discard) buffers[0].fill_(100);
+    } else {
+      optimizer.zero_grad();
+      loss(0).backward();
+      loss(1).backward();
+      for (torch::Tensor& parameter : norm->parameters()) parameter.mutable_grad().div_(kBatch);
+      optimizer.step();
+    }
+  }
+  if (elastic) {
+    EXPECT_EQ(trainer->error(), "");
+    EXPECT_EQ(trainer->step(), kSteps);
+  }
+  return {buffers[0].clone(), buffers[1].clone()};
+}
+
+TEST(Library, BuffersAreThoseOfTheForwardPassesOfAppliedSteps) {
+  const std::vector<torch::Tensor> plain = BuffersOfBatchNorm(/*elastic=*/false);
+  for (const bool discard : {false, true}) {
+    const std::vector<torch::Tensor> ours = BuffersOfBatchNorm(/*elastic=*/true, discard);
+
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_TRUE(torch::equal(ours[i], plain[i])) << i << ": " << ours[i] << plain[i];
+    }
+  }
+}
+
+TEST(Library, AnotherBackwardIsNoticedBesideBuffersToo) {
+  Program program;
+  program.trainer.reset();
+  torch::Tensor buffer = torch::zeros({3});
+  program.trainer = Elastic::Start(program.model->parameters(),
+                                   {.global_batch = kBatch, .steps = kSteps, .buffers = {buffer}});
+  program.Train([&] {
+    if (program.trainer->step() == 2) program.Loss().backward();
+  });
+
+  EXPECT_THAT(program.trainer->error(), HasSubstr("step 3: parameter "));
+}
+
+TEST(Library, BuffersThatCannotBeReducedAreRefusedByName) {
+  Program program;
+  const auto error = [&](const torch::Tensor& buffer) {
+    return Elastic::Start(
+               program.model->parameters(),
+               {.global_batch = kBatch, .steps = kSteps, .buffers = {torch::zeros({1}), buffer}})
+        ->error();
+  };
+
+  EXPECT_THAT(error(torch::zeros({1}, torch::kLong)), HasSubstr("buffer 1 is not float32"));
+  EXPECT_THAT(error(torch::zeros({2, 2}).t()), HasSubstr("buffer 1 is not contiguous"));
+  EXPECT_THAT(error(torch::zeros({1}).set_requires_grad(true)),
+              HasSubstr("buffer 1 requires a gradient"));
+}
+
 TEST(Library, AnotherBackwardEndsTrainingWithAMessage) {
   Program program;
   program.Train([&] {
