@@ -44,6 +44,8 @@ TEST(PodPolicy, AFinishedPodHasOnlyTheRightsOfItsProfile) {
       {"/spec/automountServiceAccountToken", "true", false},
       {"/spec/automountServiceAccountToken", "null", false},
       {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/"}})", false},
+      {"/spec/volumes/1", R"({"name": "ringmaster-tools", "hostPath": {"path": "/"}})", false},
+      {"/spec/volumes/1", R"({"name": "data", "image": {"reference": "data:1"}})", false},
       {"/spec/schedulerName", R"("volcano")", true},
       {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/data/faces"}})", true},
       {"/spec/volumes/1", R"({"name": "h", "hostPath": {"path": "/data/../etc"}})", false},

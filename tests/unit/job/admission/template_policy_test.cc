@@ -53,6 +53,10 @@ TEST(TemplatePolicy, LongListsAreRefusedAtOnce) {
   for (int i = 0; i < 130; ++i) nested += R"({"env": )" + ListOf(900, "0") + "},";
   const auto lists = Check((nested + R"({"name": "worker"}]}})").c_str());
 
+  const auto at_limit = Check((R"({"spec": {"volumes": )" + ListOf(1000, "0") + "}}").c_str());
+
+  EXPECT_EQ(at_limit.size(), 100U) << at_limit[0].Text();
+  EXPECT_EQ(at_limit[0].path, "t.spec.volumes[0]");
   ASSERT_EQ(many.size(), 1U);
   EXPECT_EQ(many[0].Text(), "t.spec.initContainers has 130000 items, more than 1000; shorten it");
   ASSERT_GE(pairs.size(), 2U);  // a list is named once for each check of it

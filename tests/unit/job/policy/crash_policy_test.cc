@@ -238,6 +238,11 @@ TEST(CrashPolicy, TheLaunchersCountIsPartOfItAndOutlivesTheLauncher) {
   scene.job.status = counted.status;
   scene.wall_now += std::chrono::minutes(1);
   EXPECT_EQ(scene.Make().status.crashes, counted.status.crashes) << "they are counted once";
+  answer.crashes = 4;
+  scene.Answers(answer);
+  EXPECT_EQ(Count(scene.Make().status), 5) << "one more";
+  answer.crashes = 3;
+  scene.Answers(answer);
 
   // The launcher is evicted. The next launcher starts counting at 0.
   scene.job.status = counted.status;

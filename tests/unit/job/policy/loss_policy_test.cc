@@ -183,6 +183,7 @@ TEST(LossPolicy, ManyUnreachableNodesAreSaidOnce) {
   const Plan second = scene.Make();
 
   EXPECT_EQ(EventReasons(first), Strings{api::kEventNodesUnreachable});
+  EXPECT_TRUE(first.events.front().warning);
   EXPECT_TRUE(second.events.empty());
   const api::Condition* ready = nullptr;
   for (const api::Condition& condition : first.status.conditions) {

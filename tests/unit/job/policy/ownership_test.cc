@@ -93,6 +93,31 @@ TEST(Ownership, TheClaimOfAHandedOverJobsServiceGivesATerm) {
   }
 }
 
+TEST(Ownership, AServiceWithoutAResourceVersionGivesNoTerm) {
+  api::TrainingJob job = JobBuilder().Build();
+  job.installation = "us/lease";
+  ServiceView service{.resource_version = "not-a-number"};
+  service.installation = "us/lease";
+
+  EXPECT_EQ(TermOfClaim(job, &service, "us/lease"), 0);
+}
+
+TEST(Ownership, OnlyOwnJobsAreLeftBehindInNamespacesThatAreExcludedLater) {
+  api::TrainingJob job = JobBuilder().Build();
+  const Scope excluded{.installation = "us/lease", .excluded_namespaces = {job.ns}};
+  const Scope included{.installation = "us/lease", .excluded_namespaces = {}};
+  job.status.installation = "us/lease";
+  EXPECT_TRUE(IsLeftBehind(job, nullptr, excluded));
+  EXPECT_FALSE(IsLeftBehind(job, nullptr, included));
+  ServiceView service;
+  service.installation = "them/lease";
+  EXPECT_FALSE(IsLeftBehind(job, &service, excluded)) << "another installation has it now";
+  job.status.installation = "them/lease";
+  EXPECT_FALSE(IsLeftBehind(job, nullptr, excluded));
+  job.status.installation = "";
+  EXPECT_FALSE(IsLeftBehind(job, nullptr, excluded)) << "nobody has begun to run it";
+}
+
 TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {
   api::TrainingJob job = JobBuilder().Build();
   EXPECT_TRUE(IsOurs(job, nullptr, {.excluded_namespaces = {"other"}}));

@@ -1,5 +1,7 @@
 #include "operator/job/policy/status_write_policy.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "common/control/reasons.h"
@@ -77,6 +79,18 @@ TEST(StatusWritePolicy, AReportThatHasToWaitTakesItsEventsAlongAndIsLookedAtInTi
   EXPECT_EQ(Ask(scene, 1001).requeue_after, milliseconds(1));
   scene.now += milliseconds(1);
   EXPECT_TRUE(Ask(scene, 1001).write_status);
+}
+
+TEST(StatusWritePolicy, AStatusThatHasToWaitTakesTheEventOfItsRunningConditionAlong) {
+  const api::TrainingJob job = RunningJob();
+  Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
+  scene.Answers(RunningWorld(3));
+
+  const Plan plan = scene.Make();
+
+  const auto running = std::ranges::find(plan.events, api::kEventRunning, &PlannedEvent::reason);
+  ASSERT_NE(running, plan.events.end());
+  EXPECT_TRUE(running->of_status);
 }
 
 TEST(StatusWritePolicy, ALossThatTheOperatorSeesDoesNotWait) {
