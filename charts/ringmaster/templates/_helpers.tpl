@@ -110,8 +110,8 @@ app.kubernetes.io/component: operator
 {{- merge (dict "app.kubernetes.io/component" .component) (include "ringmaster.labels" . | fromYaml) .Values.podLabels | toYaml -}}
 {{- end -}}
 
-{{/* The common fields of the operator's Pods and of the hooks' Pods: the Pod's fields, then the container's. A hook's Pod may
-     have another ServiceAccount (.hookAccount), and one more flag (.hookFlag). */}}
+{{/* The common fields of the operator's Pods and of the hooks' Pods: the Pod's fields, then the container's. A hook's Pod
+     (.isHook) may run beside the operator's, and have another ServiceAccount (.hookAccount) and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
 serviceAccountName: {{ .hookAccount | default (include "ringmaster.serviceAccount" .) }}
 enableServiceLinks: false
@@ -124,7 +124,9 @@ priorityClassName: {{ . }}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.affinity }}
+{{- $affinity := .Values.affinity }}
+{{- if .isHook }}{{ $affinity = pick .Values.affinity "nodeAffinity" }}{{ end }}
+{{- with $affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.tolerations }}
