@@ -101,9 +101,10 @@ void CheckPodFields(const json& spec, const std::string& path, const JobRules& r
 
 void CheckContainers(const json& spec, const std::string& path, const std::string& managed,
                      const JobRules& rules, Findings& found) {
+  const std::set<std::string> host_paths = HostPathVolumes(spec);
   found.ForEach(spec, "initContainers", path, [&](const json& container, const std::string& at) {
     CheckContainer(container, at, rules, found);
-    CheckHostPathMounts(spec, container, at, found);
+    CheckHostPathMounts(container, host_paths, at, found);
   });
   bool has_managed = false;
   found.ForEach(spec, "containers", path, [&](const json& container, const std::string& at) {
@@ -112,7 +113,7 @@ void CheckContainers(const json& spec, const std::string& path, const std::strin
       CheckManagedContainer(container, at, managed, found);
     }
     CheckContainer(container, at, rules, found);
-    CheckHostPathMounts(spec, container, at, found);
+    CheckHostPathMounts(container, host_paths, at, found);
   });
   if (!kube::GetArray(spec, {"containers"}).empty() && !has_managed) {
     found.Add(path + ".containers",

@@ -30,16 +30,6 @@ bool IsAllowedHostPath(const json& source, const JobRules& rules) {
                      [&](const std::string& prefix) { return IsBelowHostPath(path, prefix); });
 }
 
-// Returns the names of the volumes that are host paths.
-std::set<std::string> HostPathVolumes(const json& spec) {
-  std::set<std::string> names;
-  for (const json& volume : kube::GetArray(spec, {"volumes"})) {
-    if (kube::Find(volume, {"hostPath"}) != nullptr)
-      names.insert(kube::GetString(volume, {"name"}));
-  }
-  return names;
-}
-
 // Checks a volume's source. `allowed`: a kind that is allowed in addition to kVolumeKinds.
 void CheckKinds(const json& volume, const std::string& path, std::string_view allowed,
                 Findings& found) {
@@ -102,9 +92,17 @@ void CheckVolume(const json& volume, const std::string& path, bool may_use_token
   CheckSources(volume, path, may_use_token, found);
 }
 
-void CheckHostPathMounts(const json& spec, const json& container, const std::string& path,
-                         Findings& found) {
-  const std::set<std::string> host_paths = HostPathVolumes(spec);
+std::set<std::string> HostPathVolumes(const json& spec) {
+  std::set<std::string> names;
+  for (const json& volume : kube::GetArray(spec, {"volumes"})) {
+    if (kube::Find(volume, {"hostPath"}) != nullptr)
+      names.insert(kube::GetString(volume, {"name"}));
+  }
+  return names;
+}
+
+void CheckHostPathMounts(const json& container, const std::set<std::string>& host_paths,
+                         const std::string& path, Findings& found) {
   found.ForEach(container, "volumeMounts", path, [&](const json& mount, const std::string& at) {
     if (!host_paths.contains(kube::GetString(mount, {"name"}))) return;
     if (!kube::GetBool(mount, {"readOnly"}, false)) {

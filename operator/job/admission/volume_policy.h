@@ -4,6 +4,7 @@
 // credentials, and host paths that the job's rules list. container_policy.h checks where containers
 // mount them. Pure functions, used by template_policy.cc.
 
+#include <set>
 #include <string>
 
 #include <nlohmann/json_fwd.hpp>
@@ -26,9 +27,12 @@ bool IsReadOnlyMount(const nlohmann::json& mount);
 // Makes the host path mounts in a Pod's spec recursively read-only.
 void RestrictHostPathMounts(nlohmann::json& spec);
 
-// Checks that a container mounts host paths only read-only, with all mounts below them. `spec`: the
-// spec of the container's Pod.
-void CheckHostPathMounts(const nlohmann::json& spec, const nlohmann::json& container,
+// Returns the names of the volumes in a Pod's spec that are host paths.
+std::set<std::string> HostPathVolumes(const nlohmann::json& spec);
+
+// Checks that a container mounts the volumes `host_paths` only read-only, with all mounts below
+// them.
+void CheckHostPathMounts(const nlohmann::json& container, const std::set<std::string>& host_paths,
                          const std::string& path, Findings& found);
 
 // Checks spec.checkpoint.volume, which must be one writable volume source.

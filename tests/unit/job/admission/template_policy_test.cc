@@ -53,6 +53,9 @@ TEST(TemplatePolicy, LongListsAreRefusedAtOnce) {
   for (int i = 0; i < 130; ++i) nested += R"({"env": )" + ListOf(900, "0") + "},";
   const auto lists = Check((nested + R"({"name": "worker"}]}})").c_str());
 
+  Check((R"({"spec": {"volumes": )" + ListOf(80'000, "{}") + R"(, "initContainers": )" +
+         ListOf(1000, "{}") + R"(, "containers": )" + ListOf(1000, "{}") + "}}")
+            .c_str());
   const auto at_limit = Check((R"({"spec": {"volumes": )" + ListOf(1000, "0") + "}}").c_str());
 
   EXPECT_EQ(at_limit.size(), 100U) << at_limit[0].Text();
