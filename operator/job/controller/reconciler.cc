@@ -344,10 +344,12 @@ void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& obs
                                 const Plan& plan,
                                 const std::shared_ptr<const Credentials>& credentials,
                                 JobMemory& memory) {
-  // Keep the first value: each later leader of this installation must have a higher term.
+  // Keep the first value of a claim: each later leader of this installation must have a higher
+  // term.
+  const ServiceView* service = observed.launcher_service.get();
+  if (MustClaimService(job, service, parts_.scope.installation)) memory.claim_term = 0;
   if (memory.claim_term == 0) {
-    memory.claim_term =
-        TermOfClaim(job, observed.launcher_service.get(), parts_.scope.installation);
+    memory.claim_term = TermOfClaim(job, service, parts_.scope.installation);
   }
   if (!plan.order) return parts_.launchers.Forget(job.uid);
   control::Order order = *plan.order;
