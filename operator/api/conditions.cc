@@ -49,6 +49,4 @@ bool IsTerminal(const TrainingJobStatus& status) {
   return IsTrue(status.conditions, kSucceeded) || IsTrue(status.conditions, kFailed);
 }
 
-bool HasTrained(const TrainingJobStatus& status) { return status.epoch > 0 || status.has_trained; }
-
 }  // namespace ringmaster::api

@@ -22,7 +22,4 @@ bool IsTrue(const std::vector<Condition>& conditions, std::string_view type);
 // Returns true if the job has ended: it has succeeded or failed.
 bool IsTerminal(const TrainingJobStatus& status);
 
-// Returns true if the job has ever trained. A suspension resets the epoch, so do not use it alone.
-bool HasTrained(const TrainingJobStatus& status);
-
 }  // namespace ringmaster::api

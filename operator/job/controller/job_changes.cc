@@ -61,7 +61,7 @@ std::optional<FloatSeconds> SubmitToRunning(const TrainingJob& job,
                                             const TrainingJobStatus& after) {
   const bool started = !api::IsTrue(job.status.conditions, api::kRunning) &&
                        api::IsTrue(after.conditions, api::kRunning);
-  if (!started || api::HasTrained(job.status)) return std::nullopt;
+  if (!started || job.status.has_trained) return std::nullopt;
   const auto created = ParseTime(job.created_at);
   const auto running = TransitionOf(after, api::kRunning);
   if (!created || !running) return std::nullopt;

@@ -78,7 +78,7 @@ bool IsNotAllowed(const JobMemory& memory) {
 
 std::optional<Outcome> Judge(const PlanInput& input) {
   // A job that has trained continues: a webhook that rejects its objects now may admit them later.
-  const bool begun = api::HasTrained(input.job.status);
+  const bool begun = input.job.status.has_trained;
   auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
   if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
     return outcome;

@@ -251,8 +251,11 @@ Plan MakeSuspendPlan(const PlanInput& input) {
   DescribeCounts(input, plan.status);
   const auto* answer = AnswerOf(input);
   if (answer != nullptr) DescribeKept(input, *answer, plan.status);
-  plan.status.has_trained =
-      api::HasTrained(input.job.status) || (answer != nullptr && answer->epoch.number > 0);
+  // The status may not say yet that training began.
+  if (answer != nullptr &&
+      (answer->phase == control::LauncherPhase::kRunning || answer->progress)) {
+    plan.status.has_trained = true;
+  }
   const std::vector<PodPtr> pods = input.observed.PodsToDelete();
   if (!pods.empty()) {
     PlanTheWayThere(input, pods, plan);

@@ -54,7 +54,7 @@ bool IsImageWait(const std::string& waiting_reason) {
 }
 
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now) {
-  if (api::HasTrained(job.status) || job.spec.run_policy.start_timeout) return {};
+  if (job.status.has_trained || job.spec.run_policy.start_timeout) return {};
   const PodPtr pod = LongestWithoutImage(observed);
   return pod == nullptr ? ClockCheck{} : CheckClock(pod->scheduled_at, kImageTimeout, now);
 }

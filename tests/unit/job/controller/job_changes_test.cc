@@ -72,7 +72,11 @@ JobChange ChangeBetween(const Story& before, const Story& after, int now = 100) 
 
 Story StartingStory() { return Story().State(api::kStateStarting).Set(api::kRunning, false, 3); }
 Story TrainingStory() {
-  return StartingStory().State(api::kStateRunning).Set(api::kRunning, true, 12).Epoch(1);
+  return StartingStory()
+      .State(api::kStateRunning)
+      .Set(api::kRunning, true, 12)
+      .Epoch(1)
+      .HasTrained();
 }
 
 TEST(JobChanges, SubmitToRunningIsCountedOnceInAJobsLife) {
@@ -87,6 +91,8 @@ TEST(JobChanges, SubmitToRunningIsCountedOnceInAJobsLife) {
       {"its first status at all", Story().State(""), TrainingStory(), 12},
       {"it goes on training", TrainingStory(), TrainingStory().Epoch(2), std::nullopt},
       {"not running yet", StartingStory(), StartingStory().Term(2), std::nullopt},
+      {"its ranks were loading when the status was written", StartingStory().Epoch(1),
+       TrainingStory(), 12},
       {"its launcher was replaced before the first world", StartingStory().Term(2),
        TrainingStory().Term(2), 12},
       {"it runs again after a pause", TrainingStory().Set(api::kRunning, false, 50),

@@ -67,7 +67,7 @@ TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
   FakeApi api;
   Operator op(api);
   op.Settle();
-  api.objects[kJobPath]["status"]["epoch"] = 1;
+  api.objects[kJobPath]["status"]["internal"]["hasTrained"] = true;
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
   api.refuse_create[kPodsPath] = {400, "admission webhook \"w\" denied the request"};
   op.Settle();

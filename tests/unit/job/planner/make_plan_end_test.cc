@@ -172,10 +172,10 @@ TEST(Plan, AJobThatEndedIsNotExpectedToBeComplete) {
 
 // If a job has trained, its spec was valid: a webhook that rejects its Pods may allow them later.
 TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
-  for (const int64_t epoch : {0, 1}) {
+  for (const bool trained : {false, true}) {
     for (const bool user_error : {false, true}) {
       api::TrainingJob job = JobBuilder().Term(1).Build();
-      job.status.epoch = epoch;
+      job.status.has_trained = trained;
       Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
       scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
                                      .message = "spec.image is too long",
@@ -184,7 +184,7 @@ TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
       const Plan plan = scene.Make();
 
       const api::Condition* failed = api::FindCondition(plan.status.conditions, api::kFailed);
-      ASSERT_EQ(failed != nullptr, epoch == 0 && user_error);
+      ASSERT_EQ(failed != nullptr, !trained && user_error);
       if (failed != nullptr) {
         EXPECT_EQ(failed->message,
                   "spec.image is too long; correct the spec, then delete the job and apply it "
