@@ -147,7 +147,9 @@ void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   const std::string text = RankText(exit) + " " + how;
   const bool soon = failures_.Counts(exit) && now - gate_opened_at_ < kSoon;
   failures_.ForgetCrashes(now - options_.restart_window);
-  if (exit.Killed() || soon || end.not_started) failures_.Crash(now, gate_opened_at_, exit, text);
+  const bool by_agent = workers_.At(exit.pod_uid).MayHaveEnded(exit, gate_opened_at_);
+  const bool crashed = exit.Killed() || soon || end.not_started;
+  if (crashed && !by_agent) failures_.Crash(now, gate_opened_at_, exit, text);
   RankExit one_of_many = exit;
   one_of_many.start = "epoch " + std::to_string(world_.epoch().number);
   if (end.not_started) {

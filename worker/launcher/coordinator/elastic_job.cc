@@ -137,7 +137,8 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   if (was_told) return;
   cooldown_.Ended(now, exit.pod_uid, exit.slot);
   const bool device = exit.exit_code == control::kExitDeviceUnhealthy;
-  if (exit.Killed() || device || (!is_member && failures_.LoadsAgain(exit))) {
+  const bool crashed = exit.Killed() || device || (!is_member && failures_.LoadsAgain(exit));
+  if (crashed && !worker.MayHaveEnded(exit, runs_since)) {
     failures_.Crash(
         now, runs_since, exit,
         RankText(exit) + " " +

@@ -121,6 +121,7 @@ void ElasticJob::ExcludeTheUnkillable(Time now) {
     const auto stalled = stalled_.find(IdOf(member));
     if (stalled == stalled_.end()) continue;
     const Worker& worker = workers_.At(member.pod_uid);
+    if (worker.Fenced()) continue;  // because of another of its ranks
     const Time asked_at = std::max(stalled->second.asked_at, worker.welcomed_at);
     if (now - asked_at < options_.stall_end_within) continue;
     const bool alone = SurvivingPods() < 2;

@@ -115,7 +115,6 @@ void FailurePolicy::Record(RankExit exit) {
 }
 
 void FailurePolicy::Crash(Time now, Time since, const RankExit& exit, std::string text) {
-  if (exit.signal == SIGTERM) return;  // others ended it, for example its agent
   newest_crash_ = std::move(text);
   crashes_.Count(now, since, exit.out_of_memory.has_value());
 }

@@ -46,7 +46,7 @@ class FailurePolicy {
   // Records an exit only for the status. After a takeover, an exit may be reported again.
   void Record(control::RankExit exit);
   // Call when a rank was killed or ended while loading. `text` describes the end. `since`: see
-  // CrashLimit. Ignores a rank that was ended by SIGTERM.
+  // CrashLimit.
   void Crash(Time now, Time since, const control::RankExit& exit, std::string text);
   // See CrashLimit.
   void Committed(int64_t step) { crashes_.Committed(step); }

@@ -1,6 +1,7 @@
 #include "worker/launcher/model/worker_table.h"
 
 #include <charconv>
+#include <csignal>
 
 namespace ringmaster::launcher {
 namespace {
@@ -22,6 +23,10 @@ bool Process::NoteEnd(const std::string& nonce, const std::string& start) {
   if (number > 0 && number <= last_end) return false;
   if (number > 0) last_end = number;
   return true;
+}
+
+bool Worker::MayHaveEnded(const control::RankExit& exit, Time since) const {
+  return exit.signal == SIGTERM && (leaving || welcomed_at > since);
 }
 
 void Worker::Fence() {

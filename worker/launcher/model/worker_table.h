@@ -71,6 +71,9 @@ struct Worker {
   bool Dead() const { return standing == Standing::kDead; }
   bool Trusted() const { return standing == Standing::kTrusted; }
   void Fence();
+  // Returns whether the agent may have sent the SIGTERM that ended a process, which was started at
+  // `since`. It ends its processes when it leaves, or after it was without a launcher for long.
+  bool MayHaveEnded(const control::RankExit& exit, Time since) const;
 
   // Returns whether the worker can take part in a world that starts now.
   bool IsReady() const;

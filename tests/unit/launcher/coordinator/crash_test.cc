@@ -357,6 +357,39 @@ TEST_F(CrashesOfAnotherProgram, EndTheJobWithTheFifthInARow) {
                     HasSubstr("runPolicy.restart.crashLimit")));
 }
 
+// For example a shell script whose trap kills its process group, and thus itself.
+TEST_F(CrashesOfAnotherProgram, BySigtermThatNobodyOfOursSentCountToo) {
+  for (int time = 1; time <= 4; ++time) {
+    world->Exit(1, 0, 15);
+    world->Exit(0, 0, 15);
+    world->MpirunEnds(143);
+    world->Pass(1s, everyone);
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+
+  world->Exit(1, 0, 15);
+  world->Exit(0, 0, 15);
+  world->MpirunEnds(143);
+  world->Pass(5s, everyone);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+}
+
+// Such an agent has ended its programs.
+TEST_F(CrashesOfAnotherProgram, AreNoSigtermsOfAnAgentThatWasWithoutALauncher) {
+  world->Close(1);
+  world->Pass(100ms, {0});
+  world->Dial(1, 99);
+  world->Ready(1);
+  world->Exit(1, 0, 15);
+  world->Exit(0, 0, 15);
+  world->MpirunEnds(143);
+  world->Pass(1s, everyone);
+
+  EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
+}
+
 TEST_F(CrashesOfAnotherProgram, AreForgottenWithTheWindowOfTheRestartLimit) {
   for (int time = 1; time <= 4; ++time) {
     KillOne();

@@ -11,6 +11,7 @@ namespace {
 
 using control::LauncherPhase;
 using control::RankPhase;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -215,6 +216,20 @@ TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
   ASSERT_EQ(status.failures.size(), 1U);
   EXPECT_EQ(status.failures[0].stack, kStack);
   EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be stopped"));
+}
+
+TEST(Stall, GoesOnWithTheOtherPodIfSeveralRanksOfOneCannotBeEnded) {
+  StallWorld world(2, 8);
+  world.Train(10);
+  world.Hang(0, 1);
+  world.phases[2] = RankPhase::kCompute;
+  world.Beat(2100ms);
+  ASSERT_EQ(world.Asked().size(), 2U);
+  world.Beat(2000ms);
+
+  EXPECT_EQ(world.phase(), LauncherPhase::kForming);
+  world.Accept({1});
+  EXPECT_THAT(world.Members(), Each(1));
 }
 
 // The ranks of the new Pod resume from the checkpoint.

@@ -82,16 +82,6 @@ TEST(FailurePolicy, SomeCodesFailAtOnce) {
   }
 }
 
-TEST(FailurePolicy, ARankThatWasToldToEndHasNotCrashed) {
-  FailurePolicy policy(Options());
-
-  policy.Crash(kStart, kStart, Exit(0, 0, 15), "it was told to end");
-  EXPECT_EQ(policy.crashes(), 0);
-
-  policy.Crash(kStart, kStart, Exit(0, 0, 9), "it was killed");
-  EXPECT_EQ(policy.crashes(), 1);
-}
-
 TEST(FailurePolicy, WaitsLongerWhileOnlyVictimsHaveEnded) {
   for (const RankExit& victim : {Exit(0, control::kExitPeerLost), Exit(0, 0, 15)}) {
     FailurePolicy policy(Options());
