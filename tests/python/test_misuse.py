@@ -207,6 +207,28 @@ for batch in job.batches(dataset, steps=3):
     assert [module.training for module in model] == [True, True, True, False]
 assert model.training and torch.equal(model[3].running_mean, before)
 """,
+    "layers that change their weights for an evaluation, one of which stays in evaluation mode": """
+class Merged(torch.nn.Linear):
+    merged, changes = False, 0
+    def train(self, mode=True):
+        if self.merged == mode:
+            self.merged, self.changes = not mode, self.changes + 1
+            self.weight.data *= 2 if self.merged else 0.5
+        return super().train(mode)
+model.append(Merged(2, 2)).append(Merged(2, 2).eval())
+before = [layer.weight.clone() for layer in model[3:]]
+job = rm.join(model, optimizer, global_batch=8)
+def merged(model, rank, size):
+    assert model[3].merged and model[4].merged
+    return 1, 1
+job.evaluate(merged, every=1)
+for batch in job.batches(dataset, steps=3):
+    job.backward(loss_fn(model(batch.x), batch.y))
+    assert [module.training for module in model] == [True] * 4 + [False]
+    assert not model[3].merged and model[4].merged
+assert model.training and model[3].changes == 6
+assert all(torch.equal(layer.weight, weight) for layer, weight in zip(model[3:], before))
+""",
     "what is put back, and what a checkpoint has meanwhile": """
 model.append(torch.nn.BatchNorm1d(2))
 model.register_buffer("mask", torch.ones(3))

@@ -29,7 +29,10 @@ class Evaluation:
                 total, count = self.function(model, communicator.rank, communicator.size)
         finally:
             for module, training in modes:
-                module.training = training
+                if module.training != training:
+                    module.train(training)  # which a module may override: layers of LoRA undo what they did in eval()
+            for module, training in modes:
+                module.training = training  # train() has changed the children, some of which differ from their parents
         sums = torch.tensor([float(total), float(count)], dtype=torch.float64, device=communicator.device)
         communicator.all_reduce(sums).wait()
         return (sums[0] / sums[1]).item()
