@@ -102,6 +102,18 @@ class Sync(unittest.TestCase):
                 receiver.state.optimizer.step()
                 scheduler.step()
 
+    def test_a_loaded_state_of_another_precision_takes_the_types_of_this_model(self):
+        for kinds in ((torch.float32, torch.bfloat16), (torch.bfloat16, torch.float32)):
+            models = [torch.nn.Linear(3, 2, dtype=kind) for kind in kinds]
+            states = [TrainingState(model, torch.optim.AdamW(model.parameters()), Extras({})) for model in models]
+            for model, state in zip(models, states):
+                if state is states[1]:
+                    state.load(copied(states[0].as_dict()))
+                model(torch.ones(3, dtype=model.weight.dtype)).sum().backward()
+                state.optimizer.step()
+            values = states[1].optimizer.state[models[1].weight]
+            self.assertEqual((values["exp_avg"].dtype, values["exp_avg_sq"].dtype, values["step"]), (kinds[1], kinds[1], 2))
+
     def test_a_state_that_is_too_large_is_refused_before_there_is_memory_for_it(self):
         huge = torch.empty(1 << 45, device="meta")
         for change, name in (

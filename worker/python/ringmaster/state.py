@@ -246,7 +246,7 @@ class TrainingState:
         try:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
-            _keep_types(self.optimizer, state["optimizer"])
+            _keep_types(self.model, self.optimizer, state)
         except (RuntimeError, ValueError, KeyError) as error:
             raise UserError(f"the state does not fit this model and optimizer: {error}") from error
         self.extras.load(state["extras"], self.optimizer)
@@ -344,23 +344,27 @@ def _set_values(optimizer: torch.optim.Optimizer, values: list[dict[str, Any]]) 
                 group[key] = value
 
 
-def _keep_types(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+def _keep_types(model: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
     """Gives the tensors of a loaded optimizer's state the types that they were saved with: torch converts them to the
-    types of their parameters, and so rounds what an optimizer keeps in float32 for bfloat16 parameters."""
+    types of their parameters, and so rounds what an optimizer keeps in float32 for bfloat16 parameters. A tensor that was
+    saved with the type of its parameter remains converted, because the parameter may now have another type."""
+    saved = state["optimizer"]
+    names = {parameter: name for name, parameter in model.named_parameters()}
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, parameter in zip(numbers, parameters):
         if number in saved["state"]:
-            optimizer.state[parameter] = _typed(optimizer.state[parameter], saved["state"][number])
+            of_parameter = getattr(state["model"].get(names.get(parameter)), "dtype", None)
+            optimizer.state[parameter] = _typed(optimizer.state[parameter], saved["state"][number], of_parameter)
 
 
-def _typed(loaded: Any, saved: Any) -> Any:
+def _typed(loaded: Any, saved: Any, of_parameter: torch.dtype | None) -> Any:
     if isinstance(loaded, torch.Tensor) and isinstance(saved, torch.Tensor):
-        return loaded if loaded.dtype == saved.dtype else saved.to(loaded.device, copy=True)
+        return loaded if saved.dtype in (loaded.dtype, of_parameter) else saved.to(loaded.device, copy=True)
     if isinstance(loaded, dict) and isinstance(saved, Mapping):
-        return {key: _typed(item, saved.get(key)) for key, item in loaded.items()}
+        return {key: _typed(item, saved.get(key), of_parameter) for key, item in loaded.items()}
     if isinstance(loaded, (list, tuple)) and isinstance(saved, (list, tuple)) and len(loaded) == len(saved):
-        return type(loaded)(map(_typed, loaded, saved))
+        return type(loaded)(_typed(*both, of_parameter) for both in zip(loaded, saved))
     return loaded
 
 
