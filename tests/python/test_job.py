@@ -170,6 +170,14 @@ class Training(ScriptTest):
         job.world(list(reversed(ranks)))
         self.assertIn("done 60 ", self.finish(job, ranks))
 
+    def test_a_norm_that_trains_in_a_model_in_evaluation_mode_has_equal_averages_on_all_ranks(self):
+        script = TRAIN.replace("job = rm.join(", "model.eval()[1].train()\njob = rm.join(")
+        job, ranks = self.job(2, 60, "norm", "slow", script=script)
+        job.world(ranks)
+        job.wait_for_line(ranks[0], "20 ")
+        job.world(list(reversed(ranks)))
+        self.assertIn("done 60 ", self.finish(job, ranks))
+
     def test_random_numbers_of_an_update_are_the_same_on_all_ranks(self):
         script = TRAIN.replace("job.after_step(", "job.before_update(lambda: model[0].bias.grad.add_(torch.randn(32)))\njob.after_step(")
         job, ranks = self.job(3, 60, "slow", script=script.replace("    job.backward(loss)", "    job.backward(loss)\n    job.step()"))

@@ -95,8 +95,9 @@ class StepReducer:
         unused = self.buckets.unused()
         changed = self._training.changed_buffers()
         self.buckets.flush(communicator, self._numbers(votes, bool(unused), bool(changed)))
-        first = communicator.rank == 0
-        statistics = self._training.statistics(self.weight, first) if self._training.model.training else None
+        # Whatever the modes are: a layer in a model that is in evaluation mode may train. Averages of layers that do not
+        # are equal on all ranks, and so remain what they are.
+        statistics = self._training.statistics(self.weight, communicator.rank == 0)
         averaged = None if statistics is None else communicator.all_reduce(statistics)
         self.buckets.order()
         if averaged is not None:
