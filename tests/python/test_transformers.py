@@ -103,6 +103,13 @@ class HuggingFaceTrainer(ScriptTest):
         for rank in ranks[1:]:
             self.assertIn("best True", [line for _, line in rank.lines])
 
+    def test_all_ranks_load_the_best_model_that_the_first_has_saved(self):
+        job, ranks = self.job(2, 10, os.path.join(self.folder, "elastic"), "stop", script=SCRIPT)
+        job.world(ranks)
+        self.assertTrue(self.finish(job, ranks).startswith("done 10 "))
+        for rank in ranks:
+            self.assertIn("best True", [line for _, line in rank.lines])
+
     def test_what_cannot_be_done_is_refused(self):
         job = self.new_job(60, self.folder, "auto_find_batch_size", script=SCRIPT)
         rank = job.start(0, agent=False)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers
 from transformers.trainer_callback import ExportableState
-from transformers.trainer_utils import IntervalStrategy
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, IntervalStrategy
 
 import ringmaster
 
@@ -171,6 +171,9 @@ class Trainer(transformers.Trainer):
     def _save_checkpoint(self, *positional: Any, **named: Any) -> None:
         if self.is_world_process_zero():
             super()._save_checkpoint(*positional, **named)
+        elif getattr(self.state, "best_global_step", None) == self.state.global_step:  # rank 0 saves the best model so far
+            self.state.best_model_checkpoint = os.path.join(self.args.output_dir,
+                                                            f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
 
 
 class _Follow(transformers.TrainerCallback):
