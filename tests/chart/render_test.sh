@@ -72,6 +72,7 @@ names_and_labels 3 cluster-autoscaler.kubernetes.io/safe-to-evict: "true"
 names_and_labels 3 team: platform
 scheduling 3 node-role.kubernetes.io/control-plane: ""
 T
+render --set affinity=null >/dev/null || fail "affinity cannot be null, as other values that are empty by default can"
 ! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "the ClusterRole edit includes write access to profiles"
 rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/defaults.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
 [ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit must have read-only access to local profiles"

@@ -277,7 +277,7 @@ TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
   EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
 }
 
-// Opening a pipe that nobody writes to blocks like a file on a volume that hangs.
+// open() blocks on a FIFO without a writer, as it does on a volume that does not respond.
 TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfTheProgramCannotBeRead) {
   const std::string pipe = "/var/tmp/rmt-pipe-" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0755), 0);

@@ -125,7 +125,7 @@ priorityClassName: {{ . }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- $affinity := .Values.affinity }}
-{{- if .isHook }}{{ $affinity = pick .Values.affinity "nodeAffinity" }}{{ end }}
+{{- if .isHook }}{{ $affinity = pick (.Values.affinity | default dict) "nodeAffinity" }}{{ end }}
 {{- with $affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}

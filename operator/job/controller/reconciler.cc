@@ -344,8 +344,7 @@ void Reconciler::TalkToLauncher(const api::TrainingJob& job, const Observed& obs
                                 const Plan& plan,
                                 const std::shared_ptr<const Credentials>& credentials,
                                 JobMemory& memory) {
-  // Keep the first value of a claim: each later leader of this installation must have a higher
-  // term.
+  // Keep a claim's first value: each later leader of this installation must have a higher term.
   const ServiceView* service = observed.launcher_service.get();
   if (MustClaimService(job, service, parts_.scope.installation)) memory.claim_term = 0;
   if (memory.claim_term == 0) {

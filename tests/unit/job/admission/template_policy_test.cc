@@ -53,11 +53,14 @@ TEST(TemplatePolicy, LongListsAreRefusedAtOnce) {
   for (int i = 0; i < 130; ++i) nested += R"({"env": )" + ListOf(900, "0") + "},";
   const auto lists = Check((nested + R"({"name": "worker"}]}})").c_str());
 
-  Check((R"({"spec": {"volumes": )" + ListOf(80'000, "{}") + R"(, "initContainers": )" +
-         ListOf(1000, "{}") + R"(, "containers": )" + ListOf(1000, "{}") + "}}")
-            .c_str());
+  const auto volumes =
+      Check((R"({"spec": {"volumes": )" + ListOf(80'000, "{}") + R"(, "initContainers": )" +
+             ListOf(1000, "{}") + R"(, "containers": )" + ListOf(1000, "{}") + "}}")
+                .c_str());
   const auto at_limit = Check((R"({"spec": {"volumes": )" + ListOf(1000, "0") + "}}").c_str());
 
+  ASSERT_EQ(volumes.size(), 2U);  // the other violation: no container is named "worker"
+  EXPECT_EQ(volumes[0].Text(), "t.spec.volumes has 80000 items, more than 1000; shorten it");
   EXPECT_EQ(at_limit.size(), 100U) << at_limit[0].Text();
   EXPECT_EQ(at_limit[0].path, "t.spec.volumes[0]");
   ASSERT_EQ(many.size(), 1U);

@@ -115,7 +115,7 @@ TEST(Ownership, OnlyOwnJobsAreLeftBehindInNamespacesThatAreExcludedLater) {
   job.status.installation = "them/lease";
   EXPECT_FALSE(IsLeftBehind(job, nullptr, excluded));
   job.status.installation = "";
-  EXPECT_FALSE(IsLeftBehind(job, nullptr, excluded)) << "nobody has begun to run it";
+  EXPECT_FALSE(IsLeftBehind(job, nullptr, excluded)) << "no installation manages it yet";
 }
 
 TEST(Ownership, ExcludedNamespacesAndOtherManagersAreLeftAlone) {

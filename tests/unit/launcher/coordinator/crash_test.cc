@@ -357,8 +357,8 @@ TEST_F(CrashesOfAnotherProgram, EndTheJobWithTheFifthInARow) {
                     HasSubstr("runPolicy.restart.crashLimit")));
 }
 
-// For example a shell script whose trap kills its process group, and thus itself.
-TEST_F(CrashesOfAnotherProgram, BySigtermThatNobodyOfOursSentCountToo) {
+// For example a shell script whose trap kills its process group, which includes the script.
+TEST_F(CrashesOfAnotherProgram, BySigtermThatNoAgentSentCountToo) {
   for (int time = 1; time <= 4; ++time) {
     world->Exit(1, 0, 15);
     world->Exit(0, 0, 15);
@@ -376,8 +376,8 @@ TEST_F(CrashesOfAnotherProgram, BySigtermThatNobodyOfOursSentCountToo) {
   EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
 }
 
-// Such an agent has ended its programs.
-TEST_F(CrashesOfAnotherProgram, AreNoSigtermsOfAnAgentThatWasWithoutALauncher) {
+// An agent ends its programs after it was disconnected from the launcher for some time.
+TEST_F(CrashesOfAnotherProgram, DoNotIncludeSigtermsOfAnAgentThatWasDisconnected) {
   world->Close(1);
   world->Pass(100ms, {0});
   world->Dial(1, 99);
@@ -387,6 +387,7 @@ TEST_F(CrashesOfAnotherProgram, AreNoSigtermsOfAnAgentThatWasWithoutALauncher) {
   world->MpirunEnds(143);
   world->Pass(1s, everyone);
 
+  ASSERT_NO_FATAL_FAILURE(StartAgain());
   EXPECT_EQ(world->membership.Status(world->now).crashes, 0);
 }
 
