@@ -236,6 +236,21 @@ class Suspension(ScriptTest):
         self.assertIn("done 60 ", self.finish(job, ranks))
         self.assert_undisturbed(ranks, 60)
 
+    def test_a_rank_that_ends_while_others_wait_for_a_suspension(self):
+        script = BEGIN.replace("every=10", "every=1") + """
+while not (job.rank == 1 and job._suspending):
+    begin, end = job.begin()
+    job.backward(torch.nn.functional.cross_entropy(job.model(x[begin:end]), y[begin:end]), end - begin)
+    job.step()
+job.finish()
+"""
+        job, ranks = self.job(2, 10, "evaluate", script=script)
+        job.world(ranks)
+        job.say(ranks[0], type="TakeCheckpoint", epoch={"term": 1, "number": 1})
+        for rank in ranks:
+            self.assertEqual(rank.process.wait(60), 2, job.logs())
+        self.assertEqual(job.logs().count("rank 1 ended training after step"), 2)
+
     def test_ranks_whose_suspension_does_not_come_go_on(self):
         job, ranks, _ = self.suspended("import ringmaster.world_entry\nringmaster.world_entry._SUSPENSION_LIMIT = 0.1\n" + TRAIN)
         self.assertIn("done 60 ", self.finish(job, ranks))
@@ -326,7 +341,64 @@ while not job.finished:
 """)
 
 
+    def test_ranks_that_leave_the_loop_at_different_places_of_the_same_step_end_together(self):
+        places = ("    loss = torch", "    print(job.steps, loss")  # before backward(), and after it has begun to reduce
+        for norm in ((), ("norm",)):
+            script = "import ringmaster.buckets\nringmaster.buckets._FIRST_BYTES = ringmaster.buckets._BYTES = 64\n" + BEGIN + LOOP
+            for rank, place in enumerate(places):
+                script = script.replace(place, f"    if job.steps == 4 and job.rank == {rank}:\n        break\n{place}")
+            job, ranks = self.job(2, 10, *norm, script=script + "while not job.finish():\n    pass\n" + END)
+            job.world(ranks)
+            self.assertIn("done 4 ", self.finish(job, ranks))
+
+    def test_the_state_is_evaluated_once_whether_the_last_step_is_due_or_not(self):
+        for every, expected in ((2, [2, 4]), (3, [3, 4])):
+            script = BEGIN.replace("every=10", f"every={every}").replace("    def right(", "    def right(*of):\n"
+                     "        print('evaluates', job.steps)\n        return part(*of)\n    def part(")
+            script += LOOP.replace("    loss = torch", "    if job.steps == 4:\n        break\n    loss = torch")
+            job, ranks = self.job(2, 10, "evaluate", script=script + "while not job.finish():\n    pass\n" + END)
+            job.world(ranks)
+            self.assertIn("done 4 ", self.finish(job, ranks))
+            for rank in ranks:
+                self.assertEqual([int(line.split()[1]) for _, line in rank.lines if line.startswith("evaluates")], expected)
+
+    def test_a_rank_that_joins_the_end_has_not_frozen_what_the_others_have(self):
+        left = LOOP.replace("    if job.steps:", "    if job.loss < 1.0:\n        break\n    if job.steps:")
+        self.finish_with_a_newcomer("layers[0].requires_grad_(False)\n" + left + "while not job.finish():\n    pass\n")
+
+
 class Mistakes(ScriptTest):
+    # A loop of one's own. The last rank makes two steps, the others more.
+    UNEQUAL = """
+while job.steps < (2 if job.rank == job.world_size - 1 else 5):
+    begin, end = job.begin()
+    job.backward(torch.nn.functional.cross_entropy(job.model(x[begin:end]), y[begin:end]), end - begin)
+    job.step()
+job.finish()
+"""
+
+    def assert_unequal_ends(self, script, ranks, *variants, ended=None, step=2):
+        """Asserts that the script fails on all ranks because rank `ended` ended after `step`, but the first other rank did not."""
+        ended = ranks - 1 if ended is None else ended
+        for code, log in self.end_of(script, ranks, variants):
+            self.assertEqual(code, 2, log)
+            self.assertIn(f"rank {ended} ended training after step {step}, but rank {int(ended == 0)} began step {step + 1}", log)
+
+    def test_a_rank_that_ends_while_others_begin_a_step(self):
+        self.assert_unequal_ends(BEGIN + self.UNEQUAL, 2, "10")
+        self.assert_unequal_ends(BEGIN + self.UNEQUAL, 3, "10", "norm")
+
+    def test_a_rank_that_ends_while_others_begin_a_step_and_evaluate(self):
+        for every in (2, 3):  # due after the step, or only for the rank that ends
+            self.assert_unequal_ends(BEGIN.replace("every=10", f"every={every}") + self.UNEQUAL, 3, "10", "evaluate")
+
+    def test_a_rank_that_leaves_its_loop_while_others_reduce_gradients(self):
+        several = "import ringmaster.buckets\nringmaster.buckets._FIRST_BYTES = ringmaster.buckets._BYTES = 64\n"
+        for place in ("    loss = torch", "    print(job.steps, loss"):
+            script = BEGIN.replace("every=10", "every=2") + LOOP.replace(
+                place, f"    if job.rank == 0 and job.steps == 2:\n        break\n{place}") + "job.finish()\n"
+            self.assert_unequal_ends(several + script, 3, "10", "norm", "evaluate", ended=0)
+
     def end_of(self, script, ranks=2, variants=()):
         """Runs the script in a world; returns each rank's exit code and error message."""
         job, started = self.job(ranks, *variants, script=script)

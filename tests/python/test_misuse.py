@@ -131,6 +131,14 @@ for steps, last in ((2, False), (4, True)):
         job.backward(loss_fn(model(batch.x), batch.y))
 assert job.steps == 4
 """,
+    "a model that is converted before training ends": """
+job = rm.join(model, optimizer, global_batch=8)
+for batch in job.batches(dataset, steps=2, finish=False):
+    job.backward(loss_fn(model(batch.x), batch.y))
+model.zero_grad()
+model.bfloat16()
+assert job.finish()
+""",
     "weights of tensors, and of nothing": """
 job = rm.join(model, optimizer, global_batch=8, micro_batch=4)
 for number, batch in enumerate(job.batches(dataset, steps=3)):

@@ -241,7 +241,7 @@ class Settle(unittest.TestCase):
 
         self.assertEqual(told, [1])
 
-    def test_a_step_is_settled(self):
+    def test_a_step_and_the_end_are_settled(self):
         communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
         communicator._group = _RepeatsTheFirstSum()
         communicator._gave_up = torch.ones(1, dtype=torch.int64)
@@ -253,6 +253,8 @@ class Settle(unittest.TestCase):
 
         with self.assertRaisesRegex(WorldOver, "another rank aborted"):
             reducer.reduce(communicator, Votes(False, False, "data", 1.0), 1)
+        with self.assertRaisesRegex(WorldOver, "another rank aborted"):
+            reducer.agree(communicator, 1, finish=True)
 
     def test_an_evaluation_is_settled(self):
         communicator = Communicator(_world_of_two(), torch.device("cpu"), 5)
@@ -260,9 +262,9 @@ class Settle(unittest.TestCase):
         communicator._gave_up = torch.zeros(1, dtype=torch.int64)
         evaluation = Evaluation(lambda model, rank, ranks: (1.0, 2.0), 1, "accuracy")
 
-        self.assertEqual(evaluation.run(torch.nn.Linear(1, 1), communicator), 0.5)
+        self.assertEqual(evaluation.run_if_due(torch.nn.Linear(1, 1), communicator, 1, last=False), {"accuracy": 0.5})
         with self.assertRaisesRegex(WorldOver, "another rank aborted"):
-            evaluation.run(torch.nn.Linear(1, 1), communicator)
+            evaluation.run_if_due(torch.nn.Linear(1, 1), communicator, 2, last=False)
 
 
 if __name__ == "__main__":

@@ -147,6 +147,10 @@ class Buckets:
         self._ready.clear()
         for bucket in self._buckets:
             bucket.zero(ranks)
+
+    def attach(self) -> None:
+        """Makes the parameters' gradients views of the buckets."""
+        for bucket in self._buckets:
             for parameter, piece in zip(bucket.parameters, bucket.pieces):
                 parameter.grad = piece
 
@@ -167,14 +171,15 @@ class Buckets:
         is complete."""
         self._communicator = communicator
 
+    def begun(self, communicator: Communicator) -> bool:
+        """Returns whether the ranks of this world may have reduced some buckets of the step, but not all."""
+        return self._communicator is communicator and self._next < len(self._buckets)
+
     def flush(self, communicator: Communicator, numbers: torch.Tensor) -> None:
         """Starts reducing the remaining buckets, with the `numbers` of this rank. Raises WorldOver if the world broke
         during this call or in a hook."""
         self._communicator = communicator
         self._buckets[-1].numbers_of[communicator.rank].copy_(numbers.view(torch.uint8))
-        for bucket in self._buckets:
-            for parameter, piece in zip(bucket.parameters, bucket.pieces):
-                parameter.grad = piece
         while self._next < len(self._buckets):
             self._launch()
         if self._broken is not None:

@@ -8,9 +8,10 @@ from typing import Callable
 import torch
 
 from .transport import Communicator
+from .world import Epoch
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evaluation:
     """An evaluation. `function(model, rank, world_size)` returns the sum and the count of a value over this rank's part
     of the data."""
@@ -18,10 +19,19 @@ class Evaluation:
     function: Callable[[torch.nn.Module, int, int], tuple[float, float]]
     every: int  # interval in steps
     name: str
+    _last: tuple[Epoch, int] | None = None  # the epoch and the step of the last evaluation
 
-    def run(self, model: torch.nn.Module, communicator: Communicator) -> float:
-        """Runs the evaluation and returns the mean over all ranks, on every rank. Raises WorldOver if the world
-        ended."""
+    def run_if_due(self, model: torch.nn.Module, communicator: Communicator, step: int, last: bool) -> dict[str, float]:
+        """Runs the evaluation after `step` if it is due or `step` is the `last`, but once in a world. Returns the mean
+        over all ranks by its name, on every rank; empty if it did not run. Raises WorldOver if the world ended."""
+        this = (communicator.world.epoch, step)
+        if step == 0 or this == self._last or not (last or step % self.every == 0):
+            return {}
+        mean = self._run(model, communicator)
+        self._last = this
+        return {self.name: mean}
+
+    def _run(self, model: torch.nn.Module, communicator: Communicator) -> float:
         modes = [(module, module.training) for module in model.modules()]  # a script may keep some in evaluation mode
         model.eval()
         try:

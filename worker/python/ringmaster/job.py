@@ -180,13 +180,18 @@ class Job:
 
     def _ready(self) -> bool:
         """Does the work that is due between two steps, and returns whether another step follows."""
-        if self._suspending and not self._leave:
-            self._await_suspension()
-        if self._leave:
-            self._leave_at_boundary()
-        if not self.finishing:
-            self._evaluate()
-        return not self.finishing
+        while not self.finishing:
+            try:
+                if self._leave:
+                    self._leave_at_boundary()
+                elif self._suspending:
+                    self._await_suspension()
+                else:
+                    self._evaluate()
+                    return True
+            except WorldOver as over:
+                self._change(over)
+        return False
 
     def _begin(self) -> tuple[int, int]:
         self._training.remember()
@@ -330,35 +335,27 @@ class Job:
         self._evaluation = Evaluation(function, every, name)
 
     def _evaluate(self, last: bool = False) -> None:
-        evaluation = self._evaluation
-        if evaluation is None or self.steps == 0:
-            return
-        while last or self.steps % evaluation.every == 0:
+        if self._evaluation is not None:
             self._position.enter(Phase.EVALUATE)
-            try:
-                mean = evaluation.run(self.model, self._worlds.communicator)
-            except WorldOver as over:
-                if last:
-                    raise
-                self._change(over)
-                continue
-            if evaluation.name == "accuracy":
-                self._accuracy = mean
-            self.log(**{evaluation.name: mean})
-            return
+            metrics = self._evaluation.run_if_due(self.model, self._worlds.communicator, self.steps, last)
+            self._accuracy = metrics.get("accuracy", self._accuracy)
+            self.log(**metrics)
 
     def finish(self) -> bool:
         """Waits for all ranks after the last step. A custom loop must call finish(); batches() calls it itself. Returns
         True if all ranks are done and the script may exit. Returns False if the world changed; then check `steps`
-        again, because a step may have to be repeated."""
+        again, because a step may have to be repeated. Raises UserError on all ranks if another rank begins a step."""
         if self.finished:
             return True
         self._worlds.held = replace(self._worlds.held, finishing=True)
         try:
             if self._leave:
                 self._leave_at_boundary()
+            if not self._worlds.ending:
+                if not self._suspending:
+                    self._evaluate()  # in the same order as a rank that begins a step
+                self._agree(finish=True)
             self._evaluate(last=True)
-            self._worlds.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
             progress = self._unreported or Progress(self.steps, self._total_steps)
             self._committed()
             self._position.enter(Phase.DONE)
@@ -377,13 +374,16 @@ class Job:
             self._change(over)
             return False
 
+    def _agree(self, *, finish: bool) -> None:
+        self._position.enter(Phase.REDUCE)
+        self._reducer.agree(self._worlds.communicator, self.steps + 1, finish=finish)
+
     def _await_suspension(self) -> None:
-        self._suspending = False
-        try:
-            self._worlds.await_suspension(self._unreported, self._committed)
-            self._leave = self._membership.switch_wanted(self._worlds.world.epoch)
-        except WorldOver as over:
-            self._change(over)
+        self._suspending, progress = False, self._unreported
+        self._agree(finish=False)
+        self._committed()
+        self._worlds.await_suspension(progress)
+        self._leave = self._membership.switch_wanted(self._worlds.world.epoch)
 
     def _change(self, over: WorldOver) -> None:
         self._worlds.change(over)

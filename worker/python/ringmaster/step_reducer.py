@@ -17,7 +17,7 @@ from .sync import compare_texts
 from .transport import Communicator
 
 _NUMBERS = 4  # of each rank in a step: sum of losses, sum of weights, flags, and the fingerprint of its data
-_LEAVE, _CHECKPOINT, _UNUSED, _CHANGED = 1, 2, 4, 8  # flags
+_LEAVE, _CHECKPOINT, _UNUSED, _CHANGED, _FINISH = 1, 2, 4, 8, 16  # flags
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ class StepReducer:
 
     def begin(self, ranks: int) -> None:
         """Begins a step, which `ranks` ranks compute."""
+        self._clear(ranks)
+        self.buckets.attach()
+
+    def _clear(self, ranks: int) -> None:
         self._ranks = ranks
         self.buckets.zero(ranks)
         self.weight = 0.0
@@ -82,6 +86,7 @@ class StepReducer:
             parameter.grad = None
         self._make_buckets()
         self.buckets.zero(self._ranks)
+        self.buckets.attach()
 
     def _make_buckets(self) -> None:
         self._trainable = [parameter.requires_grad for _, parameter in self._named]
@@ -94,16 +99,9 @@ class StepReducer:
         waiting = time.monotonic()
         unused = self.buckets.unused()
         changed = self._training.changed_buffers()
-        self.buckets.flush(communicator, self._numbers(votes, bool(unused), bool(changed)))
-        # Whatever the modes are: a layer in a model that is in evaluation mode may train. Averages of layers that do not
-        # are equal on all ranks, and so remain what they are.
-        statistics = self._training.statistics(self.weight, communicator.rank == 0)
-        averaged = None if statistics is None else communicator.all_reduce(statistics)
-        self.buckets.order()
-        if averaged is not None:
-            averaged.order()
-        losses, weights_of, flags_of, data_words = zip(*self.buckets.numbers())
-        communicator.settle()
+        self.buckets.attach()
+        statistics, numbers = self._sum(communicator, self._numbers(votes, bool(unused), bool(changed)), number)
+        losses, weights_of, flags_of, data_words = zip(*numbers)
         weights, flags = math.fsum(weights_of), functools.reduce(operator.or_, map(int, flags_of))
         compare_texts(communicator, votes.data, data_words)
         if flags & _UNUSED:
@@ -123,6 +121,35 @@ class StepReducer:
         if statistics is not None:
             self._training.put_statistics(statistics, weights)
         return Reduced(math.fsum(losses) / weights, bool(flags & _LEAVE), bool(flags & _CHECKPOINT), waited)
+
+    def agree(self, communicator: Communicator, number: int, *, finish: bool) -> None:
+        """Waits until all ranks have applied the step before `number`. A rank that wants to `finish` takes part in step
+        `number` with the same collectives, but without samples, or completes those of a step that it has discarded.
+        Raises WorldOver if the world ended, and UserError on all ranks if some finish and others do not."""
+        if not self.buckets.begun(communicator):
+            self._clear(communicator.size)
+        numbers = torch.tensor([0.0, 0.0, _FINISH * finish, 0.0], dtype=torch.float64, device=self._device)
+        self._sum(communicator, numbers, number)
+
+    def _sum(self, communicator: Communicator, numbers: torch.Tensor,
+             number: int) -> tuple[torch.Tensor | None, list[list[float]]]:
+        """Sums gradients and running averages over the ranks. Returns the averages, and the numbers of each rank."""
+        self.buckets.flush(communicator, numbers)
+        # Whatever the modes are: a layer in a model that is in evaluation mode may train. Averages of layers that do not
+        # are equal on all ranks, and so remain what they are.
+        statistics = self._training.statistics(self.weight, communicator.rank == 0)
+        averaged = None if statistics is None else communicator.all_reduce(statistics)
+        self.buckets.order()
+        if averaged is not None:
+            averaged.order()
+        numbers_of = self.buckets.numbers()
+        communicator.settle()
+        finish = [bool(int(flags) & _FINISH) for _, _, flags, _ in numbers_of]
+        if any(finish) and not all(finish):
+            raise UserError(f"rank {finish.index(True)} ended training after step {number - 1}, but rank {finish.index(False)} "
+                            f"began step {number}: all ranks must end after the same step; let only values that are equal "
+                            "on all ranks, such as job.steps and job.loss, decide when a loop ends")
+        return statistics, numbers_of
 
     def _numbers(self, votes: Votes, unused: bool, changed: bool) -> torch.Tensor:
         flags = _LEAVE * votes.leave | _CHECKPOINT * votes.checkpoint | _UNUSED * unused | _CHANGED * changed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable
 
 import torch
 
@@ -28,13 +27,14 @@ _STUCK = 60.0  # seconds
 
 class WorldEntry:
     """Joins and leaves worlds. After join(), `world` and `communicator` belong to the current world, and `held` is the
-    state of the rank.
+    state of the rank. `ending` says that the ranks entered this world with a state with which training ends.
 
     Thread-safety: one thread.
     """
 
     world: World
     communicator: Communicator
+    ending: bool
 
     def __init__(self, membership: Membership, training: TrainingState, device: torch.device, *, position: Position,
                  audit: AuditLog, keeper: Keeper | None, settings: str, timeout: float, global_batch: int):
@@ -64,15 +64,12 @@ class WorldEntry:
         self._leave(over)
         self._enter_next(self.world.epoch)
 
-    def await_suspension(self, progress: Progress, committed: Callable[[], None]) -> None:
-        """Saves the state of the applied step and waits for the end of the job, because further steps would be lost.
+    def await_suspension(self, progress: Progress) -> None:
+        """Saves the state of the committed step and waits for the end of the job, because further steps would be lost.
 
-        `progress` is the progress after the step. `committed` is called once all ranks have applied the step. Raises
-        WorldOver if another world may follow.
+        `progress` is the progress after the step. Raises WorldOver if another world may follow.
         """
         limit = time.monotonic() + _SUSPENSION_LIMIT
-        self.communicator.all_reduce(torch.zeros(1, device=self._device)).wait()
-        committed()
         self._position.enter(Phase.DONE)
         if self.world.rank == 0 and self._keeper is not None:
             self._keep_until(limit, self._keeper)
@@ -162,7 +159,7 @@ class WorldEntry:
         adopted = StateSync(self.communicator, self._training, self.held, self._settings, self._position, look_again,
                             self._pause).run()
         self._membership.unprotected("restore", "")
-        self.held = adopted.held
+        self.held, self.ending = adopted.held, adopted.held.finishing
         origin, step = self.held.origin, self.held.version.step
         self._position.set_step(step)
         if self._keeper is not None:
