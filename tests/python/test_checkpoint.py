@@ -1,5 +1,6 @@
 """Tests that the keeper of checkpoints finds the checkpoints that it has written."""
 
+import contextlib
 import os
 import pathlib
 import resource
@@ -124,6 +125,35 @@ class KeeperTest(unittest.TestCase):
         with self.assertRaises(Unavailable):
             Folder(self.volume).save(StateVersion(Epoch(1, 1), 7), {"a": 1}, stopped)
         self.assertEqual(self.names(), [".writing-1.2-1~0c"])
+
+    def test_a_draft_that_is_being_removed_is_never_published(self):
+        folder = Folder(self.volume)
+        stop = threading.Event()
+        draft = folder.save(held(7).version, {"a": 1}, stop)
+        remove = shutil.rmtree
+
+        def remove_slowly(target):
+            (pathlib.Path(target) / "state.pt").unlink()
+            with contextlib.suppress(Unavailable):
+                folder.publish(draft)
+            remove(target)
+
+        with mock.patch("shutil.rmtree", remove_slowly):
+            Folder(self.volume).save(held(8).version, {"a": 1}, stop)
+        (newer,) = self.names()
+        self.assertTrue(newer.startswith(".writing-1.1-8~"))
+
+    def test_what_was_left_while_it_was_removed_goes_too(self):
+        folder = Folder(self.volume)
+        stop = threading.Event()
+        folder.save(held(7).version, {"a": 1}, stop)
+        with mock.patch("shutil.rmtree", side_effect=OSError(5, "Input/output error")):
+            with self.assertLogs("ringmaster", "WARNING"):
+                folder.save(held(8).version, {"a": 1}, stop)
+        (left, _) = self.names()
+        self.assertTrue(left.startswith(".removing-1.1-7~"))
+        folder.save(held(8).version, {"a": 1}, stop)
+        self.assertNotIn(left, self.names())
 
     def test_a_newer_checkpoint_of_another_rank_is_no_failure_of_this_one(self):
         self.membership.granted.clear()

@@ -257,8 +257,10 @@ class Folder:
     def _remove(self, name: str) -> None:
         target = self.path / name
         try:
-            if not name.startswith("."):  # a partly removed folder must not look like a checkpoint
-                aside = self.path / f"{_REMOVING}{name}~{secrets.token_hex(8)}"
+            # A partly removed folder must not look like a checkpoint, and its writer, which may be alive, must not
+            # publish it.
+            if not name.startswith(_REMOVING):
+                aside = self.path / f"{_REMOVING}{name.removeprefix(_WRITING)}~{secrets.token_hex(8)}"
                 target.rename(aside)
                 target = aside
             shutil.rmtree(target)

@@ -347,16 +347,20 @@ void CheckpointFolder::RemoveLeftovers(const StateVersion& below) const {
   }
 }
 
-// Renames the folder first, because a partly removed checkpoint must not look complete.
+// Renames the folder first, because a partly removed checkpoint must not look complete, and its
+// writer, which may be alive, must not publish it.
 void CheckpointFolder::Remove(const std::string& name) const {
   std::error_code error;
   std::string target = path_ + "/" + name;
-  if (!name.starts_with('.')) {
-    const std::string aside = path_ + "/" + std::string(kRemoving) + name + "~" + Unique();
+  if (!name.starts_with(kRemoving)) {
+    const std::size_t begin = name.starts_with(kWriting) ? kWriting.size() : 0;
+    const std::string aside =
+        path_ + "/" + std::string(kRemoving) + name.substr(begin) + "~" + Unique();
     fs::rename(target, aside, error);
+    if (error == std::errc::no_such_file_or_directory) return;
     if (!error) target = aside;
   }
-  fs::remove_all(target, error);
+  if (!error) fs::remove_all(target, error);
   if (error) {
     LogWarn("Failed to remove an old checkpoint", {{"path", target}, {"reason", error.message()}});
   }

@@ -329,6 +329,28 @@ TEST_F(CheckpointTest, AWriterFirstRemovesWhatKilledWritersOfOlderVersionsLeft) 
   EXPECT_EQ(Names(), others);
 }
 
+// The writer of a former world may be alive while rank 0 of the current one removes its draft.
+TEST_F(CheckpointTest, ADraftThatIsBeingRemovedIsNeverCompleted) {
+  TestState state;
+  const auto draft = folder_.Write(HeaderOf(VersionAt(1, 1, 15), state), state.view());
+  ASSERT_TRUE(draft.ok()) << draft.error().message;
+  const std::string busy = draft->aside + "/busy";  // a mount point is not removed
+  fs::create_directory(busy);
+  if (::mount("none", busy.c_str(), "tmpfs", 0, "size=4k") != 0) {
+    GTEST_SKIP() << "mounting a file system needs root";
+  }
+  Write(VersionAt(1, 1, 20));
+
+  const Result<void> late = folder_.Publish(*draft);
+
+  const std::vector<std::string> names = Names();
+  ::umount((temporary_.path() + "/" + names.front() + "/busy").c_str());
+  EXPECT_FALSE(late.ok());
+  EXPECT_THAT(names, ElementsAre(StartsWith(".removing-1.1-15~"), "1.1-20"));
+  folder_.Retain(VersionAt(1, 1, 20), 1);
+  EXPECT_THAT(Names(), ElementsAre("1.1-20"));
+}
+
 TEST_F(CheckpointTest, OneWithMorePartsThanCanBeReadIsNotCompleted) {
   TestState state;
   auto draft = folder_.Write(HeaderOf(VersionAt(1, 1, 20), state), state.view());
