@@ -291,6 +291,38 @@ checkpoint_folder.Folder.save = slow
         self.assertEqual(steps(), [])
         self.assertIn("training ends without a checkpoint of step 10: the volume took no data", job.logs())
 
+    def test_a_last_checkpoint_that_is_due_waits_for_the_one_before_and_is_not_reported_as_skipped(self):
+        job, ranks, steps = self.kept(10, SLEEP="3", RINGMASTER_CHECKPOINT_EVERY="5")
+        self.assertIn("done 10 ", self.finish(job, ranks))
+        self.assertEqual(steps(), [5, 10])
+        self.assertNotIn("Skipped the checkpoint", job.logs())
+
+    def test_a_first_rank_that_joins_after_the_last_step_writes_the_last_checkpoint(self):
+        job, ranks, steps = self.kept(10, SLEEP="600", STUCK="0.5")
+        job.wait_for(ranks, "RankDone")
+        job.environment.update(SLEEP="0", STUCK="60")
+        newcomer = job.start(2)
+        job.wait_for([newcomer], "RankHello")
+        job.switch()
+        job.wait_for(ranks, "RankAtBoundary")
+        job.world([newcomer, *ranks])
+        self.assertIn("done 10 ", self.finish(job, [newcomer, *ranks]))
+        self.assertEqual(steps(), [10])
+        self.assertTrue(self.done(newcomer)["trained"])
+
+    def test_a_job_that_starts_with_its_last_step_trains_nothing(self):
+        job, ranks, _ = self.kept(10)
+        self.finish(job, ranks)
+        self.assertTrue(self.done(ranks[0])["trained"])
+        again = [job.start(number) for number in range(2)]
+        job.wait_for(again, "RankHello")
+        job.world(again)
+        self.finish(job, again)
+        self.assertFalse(self.done(again[0])["trained"])
+
+    def done(self, rank):
+        return next(one for one in reversed(rank.said) if one["type"] == "RankDone")
+
     def test_a_checkpoint_that_is_due_when_the_world_changes_is_written(self):
         waits = "    while job.steps == 7 and job.world_size == 2 and not os.path.exists(sys.argv[2]):\n        time.sleep(0.01)\n"
         with tempfile.TemporaryDirectory() as folder:

@@ -79,6 +79,16 @@ class Sync(unittest.TestCase):
         first, second = self.sync(lambda state: state["extras"].update(ema=[torch.ones(5), {"n": 1}]))
         self.assertTrue(torch.equal(first.weight, second.weight))
 
+    def test_a_rank_that_has_loaded_the_others_state_knows_that_they_have_trained_it(self):
+        barrier, shared = threading.Barrier(2), [None, None]
+        model = torch.nn.Linear(3, 2)
+        state = TrainingState(model, torch.optim.AdamW(model.parameters()), Extras({}))
+        loaded = LocalState(TRAINED.version, term_base=1, origin="checkpoint")
+        calls = [Call(StateSync(Wire(rank, barrier, shared), state, held, "", Position.open(), None, lambda attempt: None).run)
+                 for rank, held in enumerate((loaded, TRAINED))]
+        for call in calls:
+            self.assertEqual(call.result().held, TRAINED)
+
     def test_a_loaded_state_is_the_one_that_was_sent(self):
         class Half(torch.nn.Linear):
             def __init__(self):

@@ -70,7 +70,6 @@ class Job:
         self._unreported: Progress | None = None  # progress of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
         self._suspending = False  # the job is to be suspended after the applied step
-        self._trained = False  # the state contains a step of this job
         self._in_step = False
         self._looping = False  # a loop over batches() is running
         self.finished = False
@@ -279,7 +278,6 @@ class Job:
     def _applied(self, reduced: Reduced) -> None:
         (begin, end), world = self.share, self._worlds.world
         self._worlds.held = self._worlds.held.next(world.epoch)
-        self._trained = True
         self._in_step = False
         took = time.monotonic() - self._begun
         self._position.applied(self.steps, took, took - reduced.waited)
@@ -359,9 +357,8 @@ class Job:
             progress = self._unreported or Progress(self.steps, self._total_steps)
             self._committed()
             self._position.enter(Phase.DONE)
-            if self._trained:
-                self._worlds.keep_last()
-            else:
+            self._worlds.keep_last()
+            if not self._worlds.held.trained_here():
                 self._membership.nothing_trained()
             if self._membership.finish(self._worlds.world, progress):
                 self.finished = True

@@ -57,11 +57,16 @@ class LocalState:
         """Returns the epoch of this run that computed the state, or an epoch of term 0 if another run computed it."""
         return Epoch(self.version.epoch.term - self.term_base, self.version.epoch.number)
 
+    def trained_here(self) -> bool:
+        """Returns whether this run has computed a step of the state."""
+        return self.version.step > 0 and self.epoch_of_run().term > 0
+
     def sort_key(self) -> tuple:
-        """Returns the sort key. Ranks adopt the state with the highest key."""
+        """Returns the sort key. Ranks adopt the state with the highest key: of one version, the state of a rank that has
+        trained since it started."""
         if self.version == StateVersion():
             return (0, self.version)
-        return (1 if self.origin == "other" else 2, self.version)
+        return (1 if self.origin == "other" else 2, self.version, self.origin == "training")
 
 
 @dataclass

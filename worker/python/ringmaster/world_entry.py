@@ -91,9 +91,11 @@ class WorldEntry:
                 return
 
     def keep_if_due(self) -> None:
-        """If a checkpoint of this job's training is due, rank 0 starts saving it. All ranks must have applied its step."""
-        due = self._keeper is not None and self.held.origin == "training" and self._keeper.due(self.held.version.step)
-        if due and self.world.rank == 0:
+        """If a checkpoint of this job's training is due, rank 0 starts saving it. All ranks must have applied its step.
+        Does nothing if training ends with this step, which keep_last() saves."""
+        if self._keeper is None or self.held.finishing or self.held.origin != "training":
+            return
+        if self.world.rank == 0 and self._keeper.due(self.held.version.step):
             self._position.enter(Phase.EVALUATE)  # copying a large state takes long
             self._keeper.take(self.held, self._training.as_dict)
 
