@@ -245,6 +245,25 @@ class KeeperTest(unittest.TestCase):
         self.assertEqual(self.names(), [])
         self.assertEqual(self.membership.faults, [])
 
+    def test_a_volume_that_hangs_does_not_keep_the_process(self):
+        hangs, heals = threading.Event(), threading.Event()
+
+        def hang(_):
+            hangs.set()
+            heals.wait()
+
+        with mock.patch("os.fsync", hang), mock.patch("ringmaster.checkpoint._CLOSE_WITHIN", 0.01):
+            keeper = self.open()
+            self.addCleanup(heals.set)  # before the keeper is closed again
+            keeper.take(held(1), self.state)
+            self.assertTrue(hangs.wait(LIMIT))
+            closing = threading.Thread(target=keeper.close, daemon=True)
+            closing.start()
+            closing.join(LIMIT)
+            self.assertFalse(closing.is_alive())
+            heals.set()
+            self.assertTrue(keeper.wait(LIMIT))
+
     def test_there_is_none_without_a_folder(self):
         self.assertIsNone(self.open(CHECKPOINT_DIR=""))
 

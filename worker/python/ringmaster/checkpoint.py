@@ -26,6 +26,7 @@ _log = logging.getLogger("ringmaster")
 
 FORMAT = 1
 _EVERY, _KEEP = 500, 3  # defaults
+_CLOSE_WITHIN = 2.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -304,11 +305,9 @@ class Keeper:
         with self._changed:
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_CLOSE_WITHIN)
 
-    def _offer(
-        self, held: LocalState, make_state: Callable[[], dict[str, Any]], wait_s: float, protects: str
-    ) -> bool:
+    def _offer(self, held: LocalState, make_state: Callable[[], dict[str, Any]], wait_s: float, protects: str) -> bool:
         if held.version.step == 0 or held.version == self._restored:
             return True
         if held.version == self._offered and (protects != "restore" or not self.wait(0)):
