@@ -20,7 +20,8 @@ from ringmaster.checkpoint_content import copied
 from ringmaster.checkpoint_folder import Folder
 from ringmaster.errors import Unavailable, UserError
 from ringmaster.state import LocalState, StateVersion
-from ringmaster.world import Epoch
+from ringmaster.world import Epoch, World
+from ringmaster.world_entry import WorldEntry
 
 LIMIT = 60.0
 START = LocalState()
@@ -92,6 +93,12 @@ class KeeperTest(unittest.TestCase):
             self.assertTrue(keeper.take(held(step, **rest), self.state, wait_s=LIMIT))
         self.assertTrue(keeper.wait(LIMIT))
 
+    def await_asked(self):
+        deadline = time.monotonic() + LIMIT
+        while not self.membership.asked and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertTrue(self.membership.asked)
+
     def names(self, folder=None):
         return sorted(os.listdir(folder or self.volume))
 
@@ -159,9 +166,7 @@ class KeeperTest(unittest.TestCase):
         self.membership.granted.clear()
         keeper = self.open()
         self.assertTrue(keeper.take(held(7), self.state))
-        deadline = time.monotonic() + LIMIT
-        while not self.membership.asked and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self.await_asked()
         Folder(self.volume).save(StateVersion(Epoch(1, 2), 8), {"a": 1}, threading.Event())
         self.membership.granted.set()
         self.assertTrue(keeper.wait(LIMIT))
@@ -213,6 +218,56 @@ class KeeperTest(unittest.TestCase):
         keeper = self.open(CHECKPOINT_KEEP=2)
         self.keep(keeper, 3, 4, 5)
         self.assertEqual(self.names(), [".writing-1.1-99~x", "1.1-4", "1.1-5", "notes"])
+
+    # --- the last checkpoint is waited for while the volume takes data
+
+    def save_large(self, stop, synced):
+        """Saves a tensor that is larger than a slice, and calls `synced` with the count of bytes at each sync."""
+        folder = Folder(self.volume)
+        with (mock.patch("ringmaster.checkpoint_folder._SLICE_BYTES", 1000),
+              mock.patch("ringmaster.checkpoint_folder._SYNC_BYTES", 4000),
+              mock.patch("os.fdatasync", side_effect=lambda _: synced(folder.written))):
+            draft = folder.save(held(7).version, {"w": torch.arange(20_000.0)}, stop)
+        folder.publish(draft)
+        return folder, draft
+
+    def test_the_bytes_of_one_tensor_are_counted_as_the_volume_takes_them(self):
+        counts = [0]
+        folder, draft = self.save_large(threading.Event(), counts.append)
+        self.assertLessEqual(max(b - a for a, b in zip(counts, counts[1:])), 5000)
+        self.assertGreater(counts[-1], 75_000)
+        self.assertEqual(folder.written, draft.nbytes)
+        self.assertTrue(torch.equal(folder.load(draft.version)["w"], torch.arange(20_000.0)))
+
+    def test_a_checkpoint_is_abandoned_within_one_tensor(self):
+        stop = threading.Event()
+        counts = []
+        with self.assertRaises(Unavailable):
+            self.save_large(stop, lambda count: (counts.append(count), stop.set()))
+        self.assertEqual([count < 10_000 for count in counts], [True])
+        self.assertEqual(self.names(), [])
+
+    def test_a_keeper_says_while_it_waits_for_the_grant(self):
+        self.membership.granted.clear()
+        keeper = self.open()
+        keeper.take(held(1), self.state)
+        self.await_asked()
+        self.assertTrue(keeper.awaits_grant)
+        self.membership.granted.set()
+        self.assertTrue(keeper.wait(LIMIT))
+        self.assertFalse(keeper.awaits_grant)
+
+    def test_a_volume_counts_as_stuck_only_while_something_is_written(self):
+        for awaits_grant in (True, False):
+            keeper = mock.Mock(awaits_grant=awaits_grant)
+            keeper.wait.side_effect = [False] * 5 + [True]
+            keeper.written.return_value = 7
+            entry = WorldEntry(self.membership, mock.Mock(), "cpu", position=None, audit=None, keeper=keeper, settings="",
+                               timeout=1, global_batch=1)
+            entry.world = World(Epoch(1, 1), 0, ())
+            with mock.patch("ringmaster.world_entry._STUCK", -1), mock.patch("ringmaster.world_entry._logger"):
+                entry.keep_last()
+            self.assertEqual(len(self.membership.faults), 0 if awaits_grant else 1)
 
     # --- when checkpoints are written
 

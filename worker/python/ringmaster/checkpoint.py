@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .checkpoint_content import copied, version_of, what_differs
-from .checkpoint_folder import Complete, Damaged, Folder, below, version_in
+from .checkpoint_folder import Complete, Damaged, Draft, Folder, below, version_in
 from .errors import PeerLost, RingmasterError, Unavailable, UserError
 from .state import LocalState, StateVersion, first_difference
 from .world import KeptCheckpoint, Membership
@@ -74,6 +74,7 @@ class Keeper:
         self._completed = StateVersion()
         self._stop = threading.Event()
         self._failing = ""  # what is unprotected; used by the thread
+        self.awaits_grant = False  # True: a checkpoint is written and waits for the launcher; set by the thread
         self._thread = threading.Thread(target=self._run, name="ringmaster-checkpoint", daemon=True)
 
     @staticmethod
@@ -122,9 +123,8 @@ class Keeper:
         """Returns the message for a start of training with `held`, and the job's newest checkpoint not above `held`."""
         return (self._text if self._text_of == held.version else ""), self._newest_kept(held.version)
 
-    def _newest(
-        self, folder: Folder, above: StateVersion, model: Mapping[str, torch.Tensor] | None
-    ) -> tuple[Folder, dict[str, Any]] | None:
+    def _newest(self, folder: Folder, above: StateVersion,
+                model: Mapping[str, torch.Tensor] | None) -> tuple[Folder, dict[str, Any]] | None:
         passed_over = []
         for version in folder.complete():
             path = folder.path_of(version)
@@ -149,9 +149,7 @@ class Keeper:
         _warn_of(passed_over, "what it has")
         return None
 
-    def _load(
-        self, folder: Folder, version: StateVersion, model: Mapping[str, torch.Tensor] | None
-    ) -> dict[str, Any]:
+    def _load(self, folder: Folder, version: StateVersion, model: Mapping[str, torch.Tensor] | None) -> dict[str, Any]:
         content = folder.load(version)
         path = folder.path_of(version)
         if not isinstance(content, dict) or not isinstance(content.get("format"), int):
@@ -300,7 +298,7 @@ class Keeper:
         self._late = False
 
     def close(self) -> None:
-        """Abandons the checkpoint that is being written."""
+        """Abandons the checkpoint that is being written. If the volume hangs, the thread stays until the process ends."""
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
@@ -319,15 +317,11 @@ class Keeper:
                 _log.warning("Skipped the checkpoint of step %d because the previous one is still being written; "
                              "increase the interval or use a faster volume", held.version.step)
             return False
+        epoch, step = held.version
         content = {
             "format": FORMAT,
             "run": self._uid,
-            "version": {
-                "term": held.version.epoch.term,
-                "number": held.version.epoch.number,
-                "step": held.version.step,
-                "term_base": held.term_base,
-            },
+            "version": {"term": epoch.term, "number": epoch.number, "step": step, "term_base": held.term_base},
             **copied(make_state()),
             "settings": self._settings,
         }
@@ -376,7 +370,7 @@ class Keeper:
         except Complete:
             return
         try:
-            self._membership.await_grant(version.step, 0, draft.nbytes, draft.checksum, self._stop)
+            self._await_grant(draft)
             self._folder.publish(draft)
         except BaseException as error:
             replaced = isinstance(error, Complete) or not draft.aside.exists()
@@ -387,6 +381,13 @@ class Keeper:
         _log.info("Completed the checkpoint %s: %d bytes", self._folder.path_of(version), draft.nbytes)
         self._membership.checkpoint_complete(version.step, self._bytes_kept())
         self._folder.retain(version, self._keep)
+
+    def _await_grant(self, draft: Draft) -> None:
+        self.awaits_grant = True
+        try:
+            self._membership.await_grant(draft.version.step, 0, draft.nbytes, draft.checksum, self._stop)
+        finally:
+            self.awaits_grant = False
 
 
 def _warn_of(passed_over: list[str], instead: str) -> None:

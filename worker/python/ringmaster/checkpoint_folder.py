@@ -39,7 +39,7 @@ _FOLDER_MODE = 0o775  # the volume's group may write there
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _NAME = re.compile(rf"{_NUMBER}\.{_NUMBER}-{_NUMBER}")
 _DONE = re.compile(rf"0 {_NUMBER} ([0-9a-f]{{16}})\n")
-_SYNC_BYTES = 256 << 20
+_SLICE_BYTES, _SYNC_BYTES = 8 << 20, 32 << 20
 _NEVER = (NotADirectoryError, FileExistsError)
 
 
@@ -198,20 +198,19 @@ class Folder:
             raise
         return Draft(version, aside, sink.size, sink.digest.hexdigest())
 
-    def _counting(self, file: BinaryIO) -> Callable[[Any], None]:
+    def _counting(self, file: BinaryIO) -> Callable[[memoryview], None]:
         """Returns a function that writes to `file` and counts the bytes. It syncs the file at intervals, so that the
         count follows what the volume has taken and not what is in memory."""
         unsynced = 0
 
-        def write(data: Any) -> None:
+        def write(data: memoryview) -> None:
             nonlocal unsynced
             file.write(data)
-            size = memoryview(data).nbytes
-            unsynced += size
+            unsynced += len(data)
             if unsynced >= _SYNC_BYTES:
                 os.fdatasync(file.fileno())
                 unsynced = 0
-            self.written += size
+            self.written += len(data)
 
         return write
 
@@ -295,7 +294,7 @@ def below(volume: str, path: str, refuse: Callable[[str], UserError]) -> Path:
 class _Sink:
     """A file for torch.save that counts bytes, computes the checksum, and can be stopped."""
 
-    def __init__(self, write: Callable[[Any], None], stop: threading.Event):
+    def __init__(self, write: Callable[[memoryview], None], stop: threading.Event):
         self._write = write
         self._stop = stop
         self.digest = _digest()
@@ -303,17 +302,20 @@ class _Sink:
         self.error: Exception | None = None
 
     def write(self, data: Any) -> int:
-        try:
-            if self._stop.is_set():
-                raise Unavailable("the checkpoint was abandoned")
-            self._write(data)
-        except Exception as error:
-            self.error = error
-            raise
-        self.digest.update(data)
-        size = memoryview(data).nbytes
-        self.size += size
-        return size
+        """Writes `data`, which may be a whole tensor, in slices, so that the count of bytes follows the volume."""
+        view = memoryview(data)
+        for begin in range(0, len(view), _SLICE_BYTES):
+            piece = view[begin : begin + _SLICE_BYTES]
+            try:
+                if self._stop.is_set():
+                    raise Unavailable("the checkpoint was abandoned")
+                self._write(piece)
+            except Exception as error:
+                self.error = error
+                raise
+            self.digest.update(piece)
+        self.size += len(view)
+        return len(view)
 
     def flush(self) -> None:
         pass

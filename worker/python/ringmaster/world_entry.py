@@ -101,7 +101,7 @@ class WorldEntry:
 
     def keep_last(self) -> None:
         """Rank 0 saves the state after the last step, and waits until it is written or the world ends. Gives up if the
-        volume takes no data for _STUCK seconds."""
+        volume takes no data for _STUCK seconds, not counting the time in which the launcher is asked for the grant."""
         keeper = self._keeper
         if self.world.rank != 0 or keeper is None:
             return
@@ -109,7 +109,7 @@ class WorldEntry:
         while not (keeper.take(self.held, self._training.as_dict, wait_s=0.2) and keeper.wait(0.2)):
             if self._membership.why_over(self.world.epoch) is not None:
                 return
-            if keeper.written() != written:
+            if keeper.awaits_grant or keeper.written() != written:
                 written, since = keeper.written(), time.monotonic()
             elif time.monotonic() - since > _STUCK:
                 reason = f"the volume took no data of the last checkpoint for {_STUCK:g} s"

@@ -57,6 +57,7 @@ void CheckpointWriter::Run(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       written = Error{ErrorKind::kInternal, error.what()};
     }
+    uses_volume_ = false;
     const bool stopped = !written.ok() && written.error().kind == ErrorKind::kCancelled;
     const std::string reason = written.ok() || stopped ? "" : written.error().message;
     if (!stopped && reason.empty() != failing_.empty()) {
@@ -78,6 +79,7 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
   const TrainableState state(copy_.begin(), copy_.end());
   header_.parts = PartsOf(state);
   header_.checksum = Checksum(state);
+  uses_volume_ = true;
   Result<CheckpointDraft> draft = folder_.Write(header_, state, stop, &taken_);
   if (!draft.ok() && draft.error().kind == ErrorKind::kAlreadyExists) return {};
   if (!draft.ok()) return draft.error();
@@ -95,12 +97,16 @@ Result<void> CheckpointWriter::Write(const std::stop_token& stop) {
 Result<void> CheckpointWriter::Finish(CheckpointDraft& draft, const std::stop_token& stop) {
   const DoneShard shard = draft.shards.front();
   if (calls_.parts) {
+    uses_volume_ = false;
     const Result<int> count = calls_.parts(draft.version, stop);
+    uses_volume_ = true;
     if (!count.ok()) return count.error();
     const Result<void> adopted = folder_.AdoptParts(draft, world_, *count);
     if (!adopted.ok()) return adopted;
   }
+  uses_volume_ = false;
   Result<void> step = calls_.grant(draft.version, shard, stop);
+  uses_volume_ = true;
   if (step.ok()) step = folder_.Publish(draft);
   if (!step.ok()) return step;
   const Result<std::vector<StateVersion>> complete = folder_.Complete();

@@ -50,6 +50,8 @@ class CheckpointWriter {
 
   // Returns the number of bytes that the volume has taken so far.
   uint64_t taken() const { return taken_; }
+  // Returns whether the writer is using the volume, and not waiting for parts or for the grant.
+  bool uses_volume() const { return uses_volume_; }
 
   // Returns the last version that this writer completed or found complete; {} if there is none.
   StateVersion completed() const;
@@ -75,6 +77,7 @@ class CheckpointWriter {
   std::vector<std::vector<float>> copy_;
 
   std::atomic<uint64_t> taken_ = 0;
+  std::atomic<bool> uses_volume_ = false;
   std::string failing_;  // used only by the thread
   std::jthread thread_;  // the last member, so it is destroyed first
 };

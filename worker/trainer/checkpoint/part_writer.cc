@@ -49,10 +49,12 @@ void PartWriter::Run(const std::stop_token& stop) {
     Result<void> outcome;
     try {
       header_.checksum = Checksum(TrainableState{copy_});
+      uses_volume_ = true;
       outcome = folder_.WritePart(world_, header_, copy_, stop, &taken_);
     } catch (const std::exception& error) {
       outcome = Error{ErrorKind::kInternal, error.what()};
     }
+    uses_volume_ = false;
     Report(outcome);
     const MutexLock lock(mutex_);
     if (outcome.ok()) written_ = header_.version;

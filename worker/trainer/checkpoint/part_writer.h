@@ -42,6 +42,8 @@ class PartWriter {
 
   // Returns the number of bytes that the volume has taken so far.
   uint64_t taken() const { return taken_; }
+  // Returns whether the writer is using the volume.
+  bool uses_volume() const { return uses_volume_; }
 
  private:
   void Run(const std::stop_token& stop);
@@ -60,6 +62,7 @@ class PartWriter {
   std::vector<float> copy_;
 
   std::atomic<uint64_t> taken_ = 0;
+  std::atomic<bool> uses_volume_ = false;
   bool fails_ = false;   // used only by the thread
   std::jthread thread_;  // the last member, so it is destroyed first
 };

@@ -13,8 +13,8 @@ namespace ringmaster::trainer {
 namespace {
 
 constexpr std::size_t kPieceBytes = 8 << 20;
-constexpr std::size_t kSyncBytes = 256 << 20;  // at most this much is not on disk yet
-constexpr mode_t kFileMode = 0664;             // the volume's group may read it
+constexpr std::size_t kSyncBytes = 32 << 20;  // at most this much is not on disk yet
+constexpr mode_t kFileMode = 0664;            // the volume's group may read it
 
 // An open file, which the destructor closes.
 class File {

@@ -364,7 +364,8 @@ bool StateKeeper::Await(const LocalState& held, const GivenUp& given_up) {
 // Call it after each wait of `kBetweenLooks`. Reports a stuck volume once.
 bool StateKeeper::Stuck(const LocalState& held) {
   if (stuck_) return true;
-  stuck_ = watch_.Stuck(writer_->taken() + (parts_ ? parts_->taken() : 0), kBetweenLooks);
+  stuck_ = watch_.Stuck(writer_->taken() + (parts_ ? parts_->taken() : 0),
+                        writer_->uses_volume() || (parts_ && parts_->uses_volume()), kBetweenLooks);
   if (!stuck_) return false;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.stuck_after);
   const std::string reason = "the volume took no data of the last checkpoint for " +
