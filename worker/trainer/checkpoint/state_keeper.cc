@@ -200,6 +200,12 @@ bool StateKeeper::SnapshotDue() const {
 
 void StateKeeper::Applied(const World& world, const LocalState& held, bool snapshot) {
   keeps_other_ = false;
+  if (skipped_ > 0) {
+    LogWarn(
+        "Skipped a checkpoint because the previous one is still being written; increase the "
+        "interval or use a faster volume",
+        {{"step", std::exchange(skipped_, -1)}});
+  }
   if (!snapshot || !snapshots_ || world.local_rank != 0) return;
   const Clock::Time began = clock_.Now();
   if (options_.mirror != nullptr) options_.mirror->Pull();
@@ -229,13 +235,7 @@ void StateKeeper::Checkpoint(const World& world, const LocalState& held) {
   }
   if (world.rank != 0 || offered_ == held.version) return;
   if (!skip) Offer(world, held);
-  if (offered_ == held.version) return;
-  if (!std::exchange(skipped_, true)) {
-    LogWarn(
-        "Skipped a checkpoint because the previous one is still being written; increase the "
-        "interval or use a faster volume",
-        {{"step", held.version.step}});
-  }
+  if (skipped_ >= 0) skipped_ = offered_ == held.version ? 0 : held.version.step;
 }
 
 void StateKeeper::Offer(const World& world, const LocalState& held) {

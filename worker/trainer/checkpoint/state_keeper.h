@@ -98,7 +98,7 @@ class StateKeeper final : public Checkpointer {
   std::map<StateVersion, std::string> others_damaged_;
   std::optional<Beginning> beginning_;
   std::atomic<bool> keeps_other_ = false;  // true: training waits for KeepOther()
-  bool skipped_ = false;                   // true: a skipped checkpoint has been logged
+  int64_t skipped_ = 0;                    // step of a skipped checkpoint; -1: one has been logged
   StateVersion restored_;                  // the checkpoint that training resumed from
   StateVersion offered_;                   // the newest version that rank 0 passed to the writer
 

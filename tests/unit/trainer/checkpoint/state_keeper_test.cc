@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/log.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/unit/trainer/hung_volume.h"
 #include "tests/unit/trainer/temporary_folder.h"
@@ -28,6 +29,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 // Grants checkpoints if `open`, and records the reports.
@@ -114,6 +116,7 @@ class Process {
     for (float& value : values_) value += 1;
     keeper_->Applied(world_, held_, keeper_->SnapshotDue());
   }
+  void Committed() { keeper_->Committed(world_, held_); }
   void Finish(const StateKeeper::GivenUp& given_up = {}) {
     keeper_->Finished(world_, held_, given_up);
   }
@@ -194,6 +197,31 @@ TEST_F(StateKeeperTest, WithoutAGrantNothingIsCompleteAndTrainingDoesNotWait) {
   Process next(checkpoints_, "");
   next.Restore();
   EXPECT_EQ(next.held().version.step, 0);
+}
+
+TEST_F(StateKeeperTest, ALastStateThatWaitsForTheOneBeforeIsNotReportedAsSkipped) {
+  InitLog("test", "info", LogFormat::kText);  // logs to stderr, which is captured
+  for (const bool last : {true, false}) {
+    const std::string folder = checkpoints_ + (last ? "/last" : "/later");
+    Process process(folder, "");
+    process.judge().Open(false);
+    for (int step = 0; step < 20; ++step) process.Step(kWorld);
+    ::testing::internal::CaptureStderr();
+
+    process.Committed();  // the writer is busy with step 10
+    if (!last) process.Step(kWorld);
+    process.judge().Open(true);
+    process.Finish();
+
+    EXPECT_THAT(process.judge().complete(), ElementsAre(10, last ? 20 : 21));
+    const auto skipped = HasSubstr("Skipped a checkpoint");
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    if (last) {
+      EXPECT_THAT(log, Not(skipped));
+    } else {
+      EXPECT_THAT(log, skipped);
+    }
+  }
 }
 
 // A rank may still be writing when a later world has another rank 0, which removes what it wrote.
