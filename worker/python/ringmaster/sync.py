@@ -1,8 +1,8 @@
 """Synchronizes the state of the ranks of a new world.
 
 Each rank reports the version of its state. The lowest rank with the newest version, or the lowest of those that trained
-it, sends its state to the other ranks in pieces of limited size. They receive the state into separate memory and adopt it only once it is complete
-and its checksum matches, so a failed attempt changes nothing. The protocol is the one of
+it, sends its state to the other ranks in pieces of limited size. They receive the state into separate memory and adopt
+it only once it is complete and its checksum matches, so a failed attempt changes nothing. The protocol is the one of
 worker/trainer/elastic/state_sync.h.
 """
 
