@@ -40,6 +40,11 @@ bool CheckpointWriter::AwaitIdle(std::chrono::milliseconds limit) {
   return changed_.WaitFor(mutex_, limit, [&]() RINGMASTER_REQUIRES(mutex_) { return !busy_; });
 }
 
+bool CheckpointWriter::Stop(std::chrono::milliseconds limit) {
+  thread_.request_stop();
+  return AwaitIdle(limit);
+}
+
 StateVersion CheckpointWriter::completed() const {
   const MutexLock lock(mutex_);
   return completed_;

@@ -38,7 +38,7 @@ struct CheckpointCalls {
 class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointFolder folder, int keep, CheckpointCalls calls);
-  // Abandons the checkpoint that is being written.
+  // Calls Stop() and waits without a limit.
   ~CheckpointWriter();
 
   // Copies `state` and starts to write it in this world. Sets the parts and checksum of `header`.
@@ -47,6 +47,10 @@ class CheckpointWriter {
 
   // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
+
+  // Abandons the checkpoint that is being written, and writes no more. Returns false if the writer
+  // still uses the volume after `limit`.
+  bool Stop(std::chrono::milliseconds limit);
 
   // Returns the number of bytes that the volume has taken so far.
   uint64_t taken() const { return taken_; }

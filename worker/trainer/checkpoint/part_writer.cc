@@ -40,6 +40,11 @@ bool PartWriter::AwaitIdle(std::chrono::milliseconds limit) {
   return changed_.WaitFor(mutex_, limit, [&]() RINGMASTER_REQUIRES(mutex_) { return !busy_; });
 }
 
+bool PartWriter::Stop(std::chrono::milliseconds limit) {
+  thread_.request_stop();
+  return AwaitIdle(limit);
+}
+
 void PartWriter::Run(const std::stop_token& stop) {
   for (;;) {
     {

@@ -27,7 +27,7 @@ class PartWriter {
   // The writer's thread calls `failing` with the reason when writing starts to fail, and with an
   // empty text when writing succeeds again. It does not call `failing` in between.
   PartWriter(CheckpointFolder folder, std::function<void(const std::string& reason)> failing);
-  // Abandons the part that is being written.
+  // Calls Stop() and waits without a limit.
   ~PartWriter();
 
   // Copies `rows` and starts to write the copy with `header` in this world. Sets the checksum of
@@ -39,6 +39,10 @@ class PartWriter {
 
   // Waits up to `limit` until nothing is being written. Returns false after a timeout.
   bool AwaitIdle(std::chrono::milliseconds limit);
+
+  // Abandons the part that is being written, and writes no more. Returns false if the writer still
+  // uses the volume after `limit`.
+  bool Stop(std::chrono::milliseconds limit);
 
   // Returns the number of bytes that the volume has taken so far.
   uint64_t taken() const { return taken_; }

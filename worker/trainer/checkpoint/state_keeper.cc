@@ -267,6 +267,10 @@ bool StateKeeper::AwaitWritten(std::chrono::milliseconds limit) {
   return !writer_ || writer_->AwaitIdle(limit);
 }
 
+bool StateKeeper::Stop(std::chrono::milliseconds limit) {
+  return (!parts_ || parts_->Stop(limit)) && (!writer_ || writer_->Stop(limit));
+}
+
 // Skips the checkpoint if this rank's previous part is still being written.
 void StateKeeper::OfferPart(const World& world, const LocalState& held) {
   const ShardView view = options_.sharded->view();

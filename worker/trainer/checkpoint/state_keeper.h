@@ -72,6 +72,10 @@ class StateKeeper final : public Checkpointer {
   // Waits up to `limit` until no checkpoint is being written. Returns false after a timeout.
   bool AwaitWritten(std::chrono::milliseconds limit);
 
+  // Abandons what is being written, and writes no more. Returns false if a writer still uses the
+  // volume after `limit`: the destructor would wait for it, as long as the volume hangs.
+  bool Stop(std::chrono::milliseconds limit);
+
  private:
   StateKeeper(KeeperOptions options, TrainableState state, MembershipSource& membership,
               const Clock& clock);

@@ -212,9 +212,23 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
   return failure.exit_code;
 }
 
-// Trains, and returns the exit code.
-Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connects) {
+// Objects with threads that can hang. Main() then ends the process without destroying them.
+struct Lasting {
   const SystemClock clock;
+  std::unique_ptr<MembershipSource> membership;
+  std::unique_ptr<StateKeeper> keeper;
+  AbandonedConnects abandoned_connects;
+
+  // Ends the threads, and returns whether one of them hangs.
+  bool Hang() {
+    return (keeper && !keeper->Stop(std::chrono::seconds(2))) || abandoned_connects.Hanging() > 0;
+  }
+};
+
+// Trains, and returns the exit code.
+Result<int> Run(const TrainOptions& options, Lasting& lasting) {
+  const SystemClock& clock = lasting.clock;
+  AbandonedConnects& abandoned_connects = lasting.abandoned_connects;
   const std::shared_ptr<Position> position = MakePosition();  // first, because loading can hang too
   Result<StepLog> log = StepLog::Open(options.step_log);
   if (!log.ok()) return log.error();
@@ -236,20 +250,23 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
   Workload& workload = *made.workload;
   const int64_t steps = made.steps;
 
-  Result<std::unique_ptr<MembershipSource>> membership = MakeMembership(options, steps, clock);
-  if (!membership.ok()) return membership.error();
+  Result<std::unique_ptr<MembershipSource>> made_membership = MakeMembership(options, steps, clock);
+  if (!made_membership.ok()) return made_membership.error();
+  lasting.membership = *std::move(made_membership);
+  MembershipSource& membership = *lasting.membership;
   Buckets buckets(workload.parameters(), prepared->buckets,
                   MemoryOf(prepared->gpu.get(), options.compression));
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), made.sgd);
-  const Result<std::unique_ptr<StateKeeper>> keeper =
-      OpenKeeper(options, made, optimizer, **membership, clock);
+  Result<std::unique_ptr<StateKeeper>> keeper =
+      OpenKeeper(options, made, optimizer, membership, clock);
   if (!keeper.ok()) return keeper.error();
+  lasting.keeper = *std::move(keeper);
   const Result<std::unique_ptr<RowCodec>> codec =
       MakeCodec(prepared->gpu.get(), options.compression);
   if (!codec.ok()) return codec.error();
   const std::unique_ptr<GradientReducer> reducer =
       MakeCompressedGradients(codec->get(), buckets.gradient_counts());
-  Session session(**membership,
+  Session session(membership,
                   MakeCommunicators(prepared->gpu.get(), abandoned_connects, options.transport),
                   buckets, optimizer.state(), *audit, clock,
                   {.global_batch = options.global_batch,
@@ -265,7 +282,7 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
                        },
                    .device_works = AskGpu(prepared->gpu.get()),
                    .position = position,
-                   .checkpointer = keeper->get(),
+                   .checkpointer = lasting.keeper.get(),
                    .sharded = workload.sharded(),
                    .trace = timeline.get(),
                    .reducer = reducer.get(),
@@ -286,9 +303,9 @@ Result<int> Run(const TrainOptions& options, AbandonedConnects& abandoned_connec
 }
 
 // Returns kInvalid if GPU memory is exhausted: the user can choose a smaller model or batch.
-Result<int> RunInMemory(const ParsedCommandLine& parsed, AbandonedConnects& abandoned_connects) {
+Result<int> RunInMemory(const ParsedCommandLine& parsed, Lasting& lasting) {
   try {
-    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, abandoned_connects);
+    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, lasting);
     const Result<std::string> described = Describe(parsed.options);
     if (!described.ok()) return described.error();
     std::fputs(described->c_str(), stdout);
@@ -317,10 +334,10 @@ int Main(int argc, const char* const* argv) {
     std::fputs((print ? parsed->text : BuildReport(FindGpus())).c_str(), stdout);
     return 0;
   }
-  AbandonedConnects abandoned_connects;
-  const Result<int> run = RunInMemory(*parsed, abandoned_connects);
+  Lasting lasting;
+  const Result<int> run = RunInMemory(*parsed, lasting);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  if (abandoned_connects.Hanging() > 0) {  // a normal exit would wait until the connects' deadline
+  if (lasting.Hang()) {
     std::fflush(nullptr);
     _exit(code);
   }

@@ -120,6 +120,7 @@ class Process {
   void Finish(const StateKeeper::GivenUp& given_up = {}) {
     keeper_->Finished(world_, held_, given_up);
   }
+  bool Stop(std::chrono::milliseconds limit) { return keeper_->Stop(limit); }
   void Restore() {
     const auto restored = keeper_->Restore(held_, true);
     ASSERT_TRUE(restored.ok()) << restored.error().message;
@@ -269,6 +270,18 @@ TEST_F(StateKeeperTest, TheLastStateIsWaitedForUntilTheWorldEndsHoweverLongItsGr
 
   EXPECT_EQ(looks, 5);
   EXPECT_THAT(process.judge().unprotected(), IsEmpty());
+}
+
+TEST_F(StateKeeperTest, AVolumeThatHangsKeepsTheWriterFromStopping) {
+  Process process(checkpoints_, "");
+  HungVolume volume(checkpoints_);
+  if (!volume.mounted()) GTEST_SKIP() << "mounting needs root";
+  for (int step = 0; step < 11; ++step) process.Step(kWorld);
+
+  EXPECT_FALSE(process.Stop(std::chrono::milliseconds(10)));
+
+  volume.Heal();
+  EXPECT_TRUE(process.Stop(std::chrono::seconds(60)));
 }
 
 TEST(VolumeWatch, IsStuckOnceNothingWasTakenForTheLimitWhileTheVolumeWasUsed) {

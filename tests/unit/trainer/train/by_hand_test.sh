@@ -2,11 +2,12 @@
 # Tests ranks that are started by hand, without an agent: by_hand_test.sh <ringmaster-train> <ringmaster-audit> <merge_timelines.py>
 #
 # Two ranks must have the same parameters, bit for bit, over Gloo and through shared memory, and their timelines can be merged. A rank that
-# loses its peer exits with 75 and names the peer; a rank that gets SIGTERM exits with 143; both write their timelines.
+# loses its peer exits with 75 and names the peer, even if its volume hangs; a rank that gets SIGTERM exits with 143; both write their
+# timelines.
 set -euo pipefail
 train=$1 audit=$2 merge=$3
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'exec 9>&-; umount -l "$folder/volume" 2>/dev/null || true; rm -rf "$folder"' EXIT
 export OMP_NUM_THREADS=1
 
 fail() {
@@ -16,12 +17,12 @@ fail() {
 
 digits=(--device=cpu --generated-samples=256 --global-batch=96 --seed=3 --log-every=1)
 
-at_step_three() { # step-log: waits until the third step is in the log
+at_step() { # step, step-log: waits until the step is in the log
   for _ in $(seq 1200); do
-    ! grep -s '"step":3' "$1" >/dev/null || return 0
+    ! grep -s "\"step\":$1[,}]" "$2" >/dev/null || return 0
     sleep 0.05
   done
-  fail "the third step did not complete within a minute"
+  fail "step $1 did not complete within a minute"
 }
 
 echo "# two ranks over Gloo and through memory"
@@ -51,7 +52,7 @@ for rank in 0 1; do
   pids+=($!)
   timeline=()  # ranks may have different settings for the timeline
 done
-at_step_three "$folder/killed-0"
+at_step 3 "$folder/killed-0"
 kill -9 "${pids[1]}"
 code=0
 wait "${pids[0]}" || code=$?
@@ -59,9 +60,31 @@ wait "${pids[0]}" || code=$?
 grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$folder/survivor-0" && fail "the survivor's log does not name the lost rank"; }
 [ -s "$folder/timeline-killed/static-0-1.json" ] || fail "the rank that lost its peer wrote no timeline"
 
+echo "# a rank that loses its peer while its volume hangs"
+mkdir "$folder/volume"
+pids=() limit=(timeout -s KILL 60)
+for rank in 0 1; do
+  "${limit[@]}" "$train" --world-size=2 --rank=$rank --store="$folder/store-hung" "${digits[@]}" --steps=100000 \
+    --checkpoint-dir="$folder/volume" --checkpoint-every=1 --step-log="$folder/hung-$rank" &
+  pids+=($!)
+  limit=()
+done
+at_step 3 "$folder/hung-0"
+{ exec 9<>/dev/fuse; } 2>/dev/null || true
+if mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung "$folder/volume" 2>/dev/null; then  # nobody serves it
+  at_step $(($(grep -c '"step"' "$folder/hung-0") + 10)) "$folder/hung-0"
+  kill -9 "${pids[1]}"
+  code=0
+  wait "${pids[0]}" || code=$?
+  [ "$code" = 75 ] || fail "the rank whose volume hangs exited with $code, expected 75"
+else
+  echo "skipped: mounting needs root"
+  kill "${pids[@]}"
+fi
+
 echo "# a rank that receives SIGTERM"
 "$train" "${digits[@]}" --steps=100000 --step-log="$folder/ended" --timeline="$folder/timeline-ended" &
-at_step_three "$folder/ended"
+at_step 3 "$folder/ended"
 kill $!
 code=0
 wait $! || code=$?
