@@ -46,15 +46,15 @@ class [[gnu::visibility("default")]] Elastic {
     int64_t steps = 1;
     // State that the optimizer changes in addition to the parameters, such as momentum. Ranks that
     // join receive it, and checkpoints contain it. Like the parameters, it must depend only on the
-    // reduced gradients; all ranks must have the same bits. Float32, contiguous, on the parameters'
-    // device. Other state is not sent, such as the integers in which Adam counts steps, or the
-    // learning rate of a schedule: set it from step() before every optimizer.step(), because step()
-    // is right on a rank that joins and after a checkpoint is loaded.
+    // reduced gradients; all ranks must have the same bits. Float32, without gaps, on the
+    // parameters' device. Other state is not sent, such as the integers in which Adam counts steps,
+    // or the learning rate of a schedule: set it from step() before every optimizer.step(), because
+    // step() is right on a rank that joins and after a checkpoint is loaded.
     std::vector<at::Tensor> state{};
     // Tensors that the forward pass changes, such as running_mean and running_var of BatchNorm.
     // Applied() replaces them on all ranks by their mean, weighted by the ranks' samples; Begin()
     // undoes the changes of a discarded step. Ranks that join receive them, and checkpoints contain
-    // them. Float32, contiguous, on the parameters' device, without gradients.
+    // them. Float32, without gaps, on the parameters' device, without gradients.
     std::vector<at::Tensor> buffers{};
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
     // They must be equal on all ranks. The job reports differences from a loaded checkpoint.

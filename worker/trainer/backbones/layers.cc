@@ -146,7 +146,8 @@ Convolution Layers::MakeConvolution(const std::string& name, int64_t from, int64
     return kDeviation * std::sqrt(-2 * std::log(1 - u)) *
            std::cos(2 * std::numbers::pi_v<float> * v);
   };
-  return {.weight = Add(name + ".weight", Random({to, from, kernel, kernel}, normal)),
+  const at::Tensor weight = Random({to, from, kernel, kernel}, normal);
+  return {.weight = Add(name + ".weight", weight.contiguous(at::MemoryFormat::ChannelsLast)),
           .stride = stride,
           .padding = kernel / 2,
           .type = type_};

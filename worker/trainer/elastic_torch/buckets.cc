@@ -1,6 +1,5 @@
 #include "worker/trainer/elastic_torch/buckets.h"
 
-#include <cmath>
 #include <span>
 #include <utility>
 
@@ -123,7 +122,25 @@ at::Tensor Zeros(int64_t count, const at::TensorOptions& kind, const GradientMem
   return at::from_blob(place, {count}, kind).zero_();
 }
 
+// Returns the strides of a parameter in flat memory: its own if it has no gaps.
+std::vector<int64_t> StridesOf(const at::Tensor& parameter) {
+  if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
+  return c10::IntArrayRef(c10::contiguous_strides(parameter.sizes())).vec();
+}
+
+std::string ListOf(at::IntArrayRef numbers) {
+  std::string list;
+  for (const int64_t number : numbers) list += (list.empty() ? "" : ",") + std::to_string(number);
+  return "[" + list + "]";
+}
+
 }  // namespace
+
+std::string FormatOf(const at::Tensor& parameter) {
+  std::string text = "float32 " + ListOf(parameter.sizes());
+  if (parameter.is_contiguous() || !parameter.is_non_overlapping_and_dense()) return text;
+  return text + " with strides " + ListOf(parameter.strides());
+}
 
 Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
                  const GradientMemory& memory)
@@ -140,8 +157,9 @@ Buckets::Buckets(std::vector<at::Tensor> parameters, const BucketOptions& option
   state_->verdict = state_->memory.narrow(0, layout.total + options.scalars, 1);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor& parameter = parameters[i];
+    const std::vector<int64_t> strides = StridesOf(parameter);
     const auto part = [&](const at::Tensor& flat) {
-      return flat.narrow(0, layout.offsets[i], parameter.numel()).view(parameter.sizes());
+      return flat.as_strided(parameter.sizes(), strides, layout.offsets[i]);
     };
     const at::Tensor home = part(state_->flat_parameters);
     home.copy_(parameter.detach());
@@ -202,16 +220,9 @@ Buckets::Means Buckets::ToMeans(int64_t samples) {
   State& state = *state_;
   const int64_t weights = state.gradients.numel() - state.averages;
   const int64_t scalars = state.scalars.numel();
-  const double factor = 1.0 / static_cast<double>(samples);
-  if (state.memory.is_cpu()) {
-    state.gradients.narrow(0, 0, weights).mul_(factor);
-    const auto* values = state.scalars.data_ptr<float>();
-    // If any gradient is not finite, the sum of all gradients is not finite either.
-    return {.scalars = {values, values + scalars},
-            .finite = std::isfinite(state.gradients.sum().item<double>())};
-  }
   if (!state.factors.defined()) {
-    state.factors = at::tensor({static_cast<float>(factor), 1.0F}).to(state.memory.device());
+    const auto factor = static_cast<float>(1.0 / static_cast<double>(samples));
+    state.factors = at::tensor({factor, 1.0F}).to(state.memory.device());
   }
   ScaleAndCheck(state.gradients, weights, state.factors, state.verdict);
   const at::Tensor host = state.memory.narrow(0, state.gradients.numel(), scalars + 1).cpu();

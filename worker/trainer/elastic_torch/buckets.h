@@ -48,9 +48,11 @@ using GradientMemory = std::function<void*(std::size_t bytes)>;
 class Buckets {
  public:
   // Moves `parameters` (float, on one device, requiring gradients) into one flat tensor on the same
-  // device, and their gradients into another one. The tensors stay usable. Their `data` must not be
-  // replaced; a `grad` that was reset or replaced, as zero_grad() does, is put into its place in
-  // the flat memory. `memory` is called once, to allocate all values that are reduced.
+  // device, and their gradients into another one. The tensors stay usable and keep their strides,
+  // because a step with weights in another memory format than the images' takes longer; tensors
+  // with gaps become contiguous. Their `data` must not be replaced; a `grad` that was reset or
+  // replaced, as zero_grad() does, is put into its place in the flat memory. `memory` is called
+  // once, to allocate all values that are reduced.
   Buckets(std::vector<at::Tensor> parameters, const BucketOptions& options,
           const GradientMemory& memory = {});
   ~Buckets();
@@ -111,7 +113,11 @@ class Buckets {
   std::vector<std::shared_ptr<void>> accumulators_;  // keeps the parameters' hooks alive
 };
 
-// Does the work of ToMeans() on a device in one pass, but does not wait for the device. Multiplies
+// Returns the shape of a parameter and, unless it is contiguous, its strides in flat memory: a
+// state with another format has its values in another order.
+std::string FormatOf(const at::Tensor& parameter);
+
+// Does the work of ToMeans() in one pass, but does not wait for the device. Multiplies
 // the first `scaled` of `values` by factors[0] and the others by factors[1]. Sets the only value of
 // `not_finite` to 1 if any value is not finite. All tensors are flat, float and on one device.
 void ScaleAndCheck(const at::Tensor& values, int64_t scaled, const at::Tensor& factors,

@@ -42,7 +42,7 @@ Result<void> CheckTensor(const at::Tensor& tensor, at::Device device, const std:
 
 Result<void> CheckFlat(const at::Tensor& tensor, at::Device device, const std::string& name) {
   if (auto fits = CheckTensor(tensor, device, name); !fits.ok()) return fits;
-  if (!tensor.is_contiguous()) return Wrong(name + " is not contiguous");
+  if (!tensor.is_non_overlapping_and_dense()) return Wrong(name + " has gaps in its memory");
   return {};
 }
 
@@ -82,11 +82,7 @@ std::string ModelText(const std::vector<at::Tensor>& parameters, const Elastic::
   std::string lines;
   const auto add = [&lines](const char* kind, const std::vector<at::Tensor>& tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      lines += kind + std::to_string(i) + " float32 [";
-      for (int64_t axis = 0; axis < tensors[i].dim(); ++axis) {
-        lines += (axis == 0 ? "" : ",") + std::to_string(tensors[i].size(axis));
-      }
-      lines += "]\n";
+      lines += kind + std::to_string(i) + " " + trainer::FormatOf(tensors[i]) + "\n";
     }
   };
   add("parameter", parameters);
@@ -206,7 +202,9 @@ Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
   reduced.insert(reduced.end(), parameters.begin(), parameters.end());
   buckets_ = std::make_unique<trainer::Buckets>(std::move(reduced), bucket_options, memory);
   std::vector<at::Tensor> state{buckets_->flat_parameters()};
-  for (const at::Tensor& tensor : options_.state) state.push_back(tensor.detach().view({-1}));
+  for (const at::Tensor& tensor : options_.state) {
+    state.push_back(tensor.detach().as_strided({tensor.numel()}, {1}));
+  }
   state_ = std::make_unique<trainer::TensorState>(std::move(state));
   auto keeper = OpenKeeper(model, shaping);
   if (!keeper.ok()) return keeper.error();

@@ -60,14 +60,10 @@ void Sgd::Step(int64_t step) {
                     .rate = static_cast<float>(RateAt(options_, step)),
                     .weight_decay = static_cast<float>(options_.weight_decay)});
   } else {
-    velocity.mul_(options_.momentum);
-    if (scale == nullptr) {
-      velocity.add_(gradients);
-    } else {
-      velocity.addcdiv_(gradients, scale->value());
-    }
-    if (options_.weight_decay != 0) velocity.add_(parameters, options_.weight_decay);
-    parameters.add_(velocity, -RateAt(options_, step));
+    at::_fused_sgd_({parameters}, {gradients}, {velocity}, options_.weight_decay, options_.momentum,
+                    RateAt(options_, step), /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
+                    /*is_first_step=*/false,
+                    scale == nullptr ? std::nullopt : std::optional(scale->value()));
   }
   if (scale != nullptr) scale->Applied();
   if (options_.averages == 0) return;

@@ -11,6 +11,7 @@
 
 #include "worker/trainer/backbones/precision_type.h"
 #include "worker/trainer/data/prefetcher.h"
+#include "worker/trainer/elastic_torch/buckets.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/numeric/philox.h"
 
@@ -157,11 +158,7 @@ class Mnist final : public Workload {
 std::string Mnist::model() const {
   std::string lines;
   const auto add = [&lines](const char* name, const at::Tensor& tensor) {
-    lines += std::string(name) + " float32 [";
-    for (int64_t i = 0; i < tensor.dim(); ++i) {
-      lines += (i == 0 ? "" : ",") + std::to_string(tensor.size(i));
-    }
-    lines += "]\n";
+    lines += name + (" " + FormatOf(tensor)) + "\n";
   };
   add("conv1.weight", conv1_.weight);
   add("conv1.bias", conv1_.bias);

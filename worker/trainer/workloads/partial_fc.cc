@@ -12,6 +12,7 @@
 
 #include "worker/trainer/backbones/backbone.h"
 #include "worker/trainer/data/prefetcher.h"
+#include "worker/trainer/elastic_torch/buckets.h"
 #include "worker/trainer/numeric/alignment.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/partial_fc/head.h"
@@ -118,11 +119,7 @@ class PartialFc final : public Workload {
 std::string PartialFc::model() const {
   std::string lines;
   const auto add = [&lines](const NamedTensor& named) {
-    lines += named.name + " float32 [";
-    for (int64_t i = 0; i < named.tensor.dim(); ++i) {
-      lines += (i == 0 ? "" : ",") + std::to_string(named.tensor.size(i));
-    }
-    lines += "]\n";
+    lines += named.name + " " + FormatOf(named.tensor) + "\n";
   };
   for (const NamedTensor& average : backbone_->averages()) add(average);
   for (const NamedTensor& parameter : backbone_->parameters()) add(parameter);

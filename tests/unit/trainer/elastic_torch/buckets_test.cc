@@ -185,6 +185,24 @@ TEST(Buckets, EveryParameterGradientAndBucketBeginsAtAMultipleOf256Bytes) {
   EXPECT_EQ(buckets.flat_parameters().sum().item<float>(), 1203) << "what lies between is zero";
 }
 
+TEST(Buckets, ParametersAndGradientsKeepTheMemoryFormat) {
+  const at::Tensor values = at::arange(48, at::kFloat).view({2, 6, 2, 2});
+  const at::Tensor kernel = values.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(true);
+  const at::Tensor with_gaps = at::ones({2, 4}).slice(1, 0, 2).requires_grad_(true);
+
+  const Buckets buckets({kernel, with_gaps}, {});
+  (kernel * values).sum().backward();
+
+  EXPECT_TRUE(at::equal(kernel, values));
+  EXPECT_TRUE(at::equal(kernel.grad(), values));
+  EXPECT_EQ(kernel.strides(), kernel.grad().strides());
+  EXPECT_TRUE(kernel.is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_EQ(buckets.flat_parameters()[64 + 1].item<float>(), values[0][1][0][0].item<float>());
+  EXPECT_TRUE(with_gaps.is_contiguous());
+  EXPECT_EQ(FormatOf(kernel), "float32 [2,6,2,2] with strides [24,1,12,6]");
+  EXPECT_EQ(FormatOf(values), "float32 [2,6,2,2]");
+}
+
 TEST(Buckets, FlatMemoryIsTheParametersInReverse) {
   Model model;
   const Buckets buckets(model.parameters, {});

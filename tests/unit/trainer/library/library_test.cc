@@ -133,7 +133,7 @@ TEST(Library, BuffersThatCannotBeReducedAreRefusedByName) {
   };
 
   EXPECT_THAT(error(torch::zeros({1}, torch::kLong)), HasSubstr("buffer 1 is not float32"));
-  EXPECT_THAT(error(torch::zeros({2, 2}).t()), HasSubstr("buffer 1 is not contiguous"));
+  EXPECT_THAT(error(torch::zeros({2, 2}).slice(1, 0, 1)), HasSubstr("buffer 1 has gaps"));
   EXPECT_THAT(error(torch::zeros({1}).set_requires_grad(true)),
               HasSubstr("buffer 1 requires a gradient"));
 }
