@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses includes that are not allowed by layers.txt, which lists the folders that each folder may include."""
+"""Refuses includes that layers.txt does not allow, and names in it that no include needs."""
 
 import fnmatch
 import os
@@ -20,8 +20,8 @@ def lines(path):
 
 
 def read_layers():
-    """Returns the folders that each folder may include."""
-    allowed = {}
+    """Returns the folders that each folder may include, and (line, folder, name, the name's folders) for each name."""
+    allowed, entries = {}, []
     for number, line in lines(LAYERS):
         folder, _, names = line.partition(":")
         if not os.path.isdir(folder):
@@ -34,8 +34,9 @@ def read_layers():
             if not found:
                 problems.append(f"{LAYERS}:{number}: {folder} may include only folders of lines above, not {name}")
             may.update(found)
+            entries.append((number, folder, name, set(found)))
         allowed[folder] = may
-    return allowed
+    return allowed, entries
 
 
 def sources(allowed):
@@ -47,7 +48,8 @@ def sources(allowed):
 
 
 def check_includes(allowed):
-    unlisted = set()
+    """Returns the folders that each folder includes."""
+    unlisted, used = set(), {folder: set() for folder in allowed}
     for folder, path in sources(allowed):
         if folder not in allowed:
             if folder not in unlisted:
@@ -61,15 +63,21 @@ def check_includes(allowed):
                     continue
                 header = found[1]
                 to = os.path.dirname(header)
+                used[folder].add(to)
                 if not os.path.exists(header):
                     problems.append(f"{path}:{number}: write {header} as a path from the root of the repository")
                 elif to != folder and to not in allowed[folder]:
                     may = " ".join(sorted(allowed[folder])) or "no other folder"
                     problems.append(f"{path}:{number}: {folder} must not include {header}; it may include {may} ({LAYERS})")
+    return used
 
 
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-check_includes(read_layers())
+layers, names_listed = read_layers()
+includes = check_includes(layers)
+for line_number, from_folder, listed, folders in names_listed:
+    if not folders & includes[from_folder]:
+        problems.append(f"{LAYERS}:{line_number}: {from_folder} includes nothing from {listed}: remove the name")
 for problem in problems:
     print(problem)
 sys.exit(1 if problems else 0)

@@ -107,6 +107,9 @@ printf 'worker/agent:\ncommon/base: worker/agent\nworker/agent: common/base\n' >
 refused 'worker/agent is listed twice' arrows
 printf 'common/base: worker/agent\nworker/agent: common/base\n' >tests/lint/layers.txt
 refused 'only folders of lines above, not worker/agent' arrows
+printf 'common/base:\ncommon/net:\nworker/agent: common/base common/net\n' >tests/lint/layers.txt
+mkdir common/net && echo '#pragma once' >common/net/net.h
+refused 'layers.txt:3: worker/agent includes nothing from common/net' arrows
 
 echo 'std::string Text();' >>common/base/sum.h
 refused 'common/base/sum.h does not compile by itself' headers
