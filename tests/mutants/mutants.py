@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes small random faults in pure code, one at a time, and counts how many the unit tests notice.
 
-    tests/mutants/mutants.py SIDE [--count=100] [--seed=1] [--jobs=2] [--only=PART OF A PATH] [--again=FILE]
+    tests/mutants/mutants.py SIDE [--count=100] [--seed=1] [--jobs=2] [--only=PART OF A PATH] [--again=FILE] [--check]
 
 SIDE is `operator` or `worker`; areas.json lists its sources and tests. A fault changes one operator or one constant of one line. A
 fault that does not compile is replaced by another one. The tree is not changed; do not edit or build the product meanwhile.
@@ -65,6 +65,12 @@ def faults_of(path):
                 if not any(a < match.end() and match.start() < b for a, b in strings):
                     changed = replacement(match) if callable(replacement) else replacement
                     yield number, line[: match.start()] + changed + line[match.end() :]
+
+
+def known_as(fault):
+    """Returns the fault as `equivalent` in areas.json lists it: its path, and its line without the comment."""
+    path, _, line = fault
+    return str(path), text_and_strings(line)[0].strip()
 
 
 class Build:
@@ -138,6 +144,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     areas = json.loads((HERE / "areas.json").read_text())
     parser.add_argument("side", choices=areas)
+    parser.add_argument("--check", action="store_true", help="only check areas.json")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
@@ -146,13 +153,17 @@ def main():
     options = parser.parse_args()
     area = areas[options.side]
 
-    equivalent = {tuple(known) for known in area["equivalent"]}  # (path, the line with the fault): does not change the behaviour
+    equivalent = {tuple(known) for known in area["equivalent"]}  # (path, the faulty code): does not change the behaviour
     found = {pattern: list(ROOT.glob(pattern)) for pattern in area["sources"]}
     if missing := [pattern for pattern, files in found.items() if not files]:
         raise SystemExit(f"areas.json: no file is called {', '.join(missing)}")
     paths = sorted({path.relative_to(ROOT) for files in found.values() for path in files})
-    faults = [(path, *fault) for path in paths if options.only in str(path) for fault in faults_of(ROOT / path)]
-    faults = [fault for fault in faults if (str(fault[0]), fault[2].strip()) not in equivalent]
+    faults = [(path, *fault) for path in paths for fault in faults_of(ROOT / path)]
+    if unknown := equivalent - {known_as(fault) for fault in faults}:
+        raise SystemExit("areas.json: no fault gives these lines:\n" + "\n".join(f"  {path}: {code}" for path, code in sorted(unknown)))
+    if options.check:
+        return 0
+    faults = [fault for fault in faults if options.only in str(fault[0]) and known_as(fault) not in equivalent]
     if options.again:
         printed = set(re.findall(r"^(.+):\d+: not noticed\n.*\n  \+ (.*)$", options.again.read_text(), re.MULTILINE))
         faults = [fault for fault in faults if (str(fault[0]), fault[2].strip()) in printed]
