@@ -50,7 +50,6 @@ class CreationBench {
 
   // Restarts the operator, through the proxy or directly, and waits until it is ready and leading.
   Result<void> StartOperator(bool through_proxy);
-  void StopOperator() { operator_.reset(); }
 
   // Creates a job of one worker and stores the request with which the operator creates the worker's
   // Pod.

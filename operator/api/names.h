@@ -11,7 +11,6 @@
 namespace ringmaster::api {
 
 inline constexpr char kGroup[] = "ringmaster.dev";
-inline constexpr char kVersion[] = "v1alpha1";
 inline constexpr char kApiVersion[] = "ringmaster.dev/v1alpha1";
 inline constexpr char kKind[] = "TrainingJob";
 
