@@ -17,7 +17,7 @@
 namespace ringmaster::accuracy_bench {
 namespace {
 
-using namespace trainer;  // NOLINT(google-build-using-namespace)
+using namespace trainer;
 
 template <typename Value>
 struct Half {

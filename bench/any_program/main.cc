@@ -278,7 +278,7 @@ int Measure(const Options& options, const std::vector<FaultKind>& kinds) {
 }  // namespace ringmaster::any_program
 
 int main(int argc, char** argv) {
-  using namespace ringmaster::any_program;  // NOLINT(google-build-using-namespace)
+  using namespace ringmaster::any_program;
   Options options;
   CLI::App app("Figure B21: recovery of a torchrun job from faults");
   app.add_option("--pytorch", options.pytorch, "PyTorch folder from deploy/local/pytorch.sh")

@@ -119,7 +119,7 @@ bench::Command AddScale(CLI::App& app) {
 }  // namespace ringmaster::chaos
 
 int main(int argc, char** argv) {
-  using namespace ringmaster;  // NOLINT(google-build-using-namespace)
+  using namespace ringmaster;
   return bench::RunProgram("Injects faults into, or resizes, a training job of real processes",
                            {chaos::AddStrike, chaos::AddScale}, argc, argv);
 }

@@ -43,7 +43,7 @@ namespace ringmaster::overhead {
 namespace {
 
 using bench::Median;
-using namespace trainer;  // NOLINT(google-build-using-namespace)
+using namespace trainer;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kTimeout{60};

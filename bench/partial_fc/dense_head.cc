@@ -10,7 +10,7 @@
 
 namespace ringmaster::partial_fc_bench {
 
-using namespace trainer::partial_fc;  // NOLINT(google-build-using-namespace)
+using namespace trainer::partial_fc;
 
 DenseHead::DenseHead(const HeadOptions& options, ClassRange range, int64_t samples)
     : options_(options),

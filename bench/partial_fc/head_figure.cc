@@ -25,8 +25,8 @@
 namespace ringmaster::partial_fc_bench {
 namespace {
 
-using namespace trainer;              // NOLINT(google-build-using-namespace)
-using namespace trainer::partial_fc;  // NOLINT(google-build-using-namespace)
+using namespace trainer;
+using namespace trainer::partial_fc;
 using std::chrono::steady_clock;
 
 struct Options {

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace ringmaster::control;  // NOLINT(google-build-using-namespace)
+using namespace ringmaster::control;
 
 template <typename Decode, typename Encode>
 void RoundTrip(std::string_view text, Decode decode, Encode encode) {

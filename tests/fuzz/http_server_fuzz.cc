@@ -17,7 +17,7 @@
 
 namespace {
 
-using namespace ringmaster;  // NOLINT(google-build-using-namespace)
+using namespace ringmaster;
 
 sockaddr_in Loopback(int port) {
   sockaddr_in address{};

@@ -13,8 +13,8 @@
 
 namespace {
 
-using namespace ringmaster;            // NOLINT(google-build-using-namespace)
-using namespace ringmaster::launcher;  // NOLINT(google-build-using-namespace)
+using namespace ringmaster;
+using namespace ringmaster::launcher;
 
 constexpr int kWorkers = 4;
 

@@ -7,7 +7,7 @@
 #include "common/control/messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
-  using namespace ringmaster::control;  // NOLINT(google-build-using-namespace)
+  using namespace ringmaster::control;
   const auto message = Decode({reinterpret_cast<const char*>(data), size});
   if (!message.ok()) return 0;
   const std::string line = Encode(*message);

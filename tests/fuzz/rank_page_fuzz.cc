@@ -13,7 +13,7 @@
 #include "worker/agent/process_table/stack_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
-  using namespace ringmaster;  // NOLINT(google-build-using-namespace)
+  using namespace ringmaster;
   std::array<uint64_t, control::kPositionWords> words{};
   std::memcpy(words.data(), data, std::min(size, sizeof words));
   if (const auto position = control::DecodePosition(words)) {

@@ -18,7 +18,7 @@ bool HasGpu() {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    using namespace ringmaster::trainer;  // NOLINT(google-build-using-namespace)
+    using namespace ringmaster::trainer;
     const auto chosen = ChooseGpu({.device = "cuda"}, FindGpus());
     if (!chosen.ok()) std::printf("skipped: no GPU: %s\n", chosen.error().message.c_str());
     std::fflush(nullptr);

@@ -13,7 +13,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-using namespace partial_fc;  // NOLINT(google-build-using-namespace)
+using namespace partial_fc;
 
 int Differs(bool same, const char* what) {
   if (!same) std::fprintf(stderr, "%s: not the host's\n", what);

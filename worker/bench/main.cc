@@ -8,7 +8,7 @@
 #include "worker/bench/training/commands.h"
 
 int main(int argc, char** argv) {
-  using namespace ringmaster::bench;  // NOLINT(google-build-using-namespace)
+  using namespace ringmaster::bench;
   std::vector<AddCommand> subcommands;
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,

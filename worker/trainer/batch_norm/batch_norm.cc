@@ -59,7 +59,6 @@ struct Held final : torch::CustomClassHolder {
 
 class BatchNormFunction final : public torch::autograd::Function<BatchNormFunction> {
  public:
-  // NOLINTNEXTLINE(readability-identifier-naming): LibTorch's name
   static at::Tensor forward(AutogradContext* context, const at::Tensor& given,
                             const at::Tensor& weight, const at::Tensor& bias,
                             const std::optional<at::Tensor>& prelu,
@@ -90,7 +89,6 @@ class BatchNormFunction final : public torch::autograd::Function<BatchNormFuncti
     return y;
   }
 
-  // NOLINTNEXTLINE(readability-identifier-naming): LibTorch's name
   static variable_list backward(AutogradContext* context, const variable_list& given) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &slope = saved[3];

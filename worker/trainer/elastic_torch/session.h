@@ -51,9 +51,9 @@ struct Done {};
 template <typename T = Done>
 class [[nodiscard]] Outcome {
  public:
-  Outcome(T result) : what_(std::move(result)) {}    // NOLINT(google-explicit-constructor)
-  Outcome(WorldChanged changed) : what_(changed) {}  // NOLINT(google-explicit-constructor)
-  Outcome(Error error) : what_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Outcome(T result) : what_(std::move(result)) {}
+  Outcome(WorldChanged changed) : what_(changed) {}
+  Outcome(Error error) : what_(std::move(error)) {}
 
   bool happened() const { return std::holds_alternative<T>(what_); }
   bool world_changed() const { return std::holds_alternative<WorldChanged>(what_); }

@@ -11,7 +11,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-using namespace partial_fc;  // NOLINT(google-build-using-namespace)
+using namespace partial_fc;
 
 class KernelHeadDevice final : public HeadDevice {
  public:

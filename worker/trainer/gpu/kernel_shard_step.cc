@@ -10,7 +10,7 @@
 
 namespace ringmaster::trainer {
 
-using namespace partial_fc;  // NOLINT(google-build-using-namespace)
+using namespace partial_fc;
 
 namespace {
 

@@ -27,7 +27,7 @@ inline Share ShareOf(int rank, int world_size, int64_t total) {
 class MicroBatches {
  public:
   // If `most` is 0, the share is one micro-batch.
-  MicroBatches(Share share, int64_t most = 0)  // NOLINT(google-explicit-constructor)
+  MicroBatches(Share share, int64_t most = 0)
       : share_(share), most_(most > 0 ? std::min(most, share.size()) : share.size()) {}
 
   const Share& share() const { return share_; }
