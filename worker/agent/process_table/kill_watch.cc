@@ -1,13 +1,11 @@
 #include "worker/agent/process_table/kill_watch.h"
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ctime>
 #include <limits>
 #include <linux/futex.h>
-#include <mutex>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <system_error>
@@ -18,6 +16,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "worker/agent/process_table/thread_list.h"
 
 namespace ringmaster::agent {
@@ -44,7 +43,7 @@ class KillWatch::Wait {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    for (int wakes = 0; wakes < kMostWakes && !ended_;) {
+    for (int wakes = 0; wakes < kMostWakes && !Ended();) {
       const std::uint32_t word = page_->Owner()->load();
       if (page_->OwnerThread() == 0) return Tell();
       const long woken = syscall(SYS_futex, page_->Owner(), FUTEX_WAIT, word, &kTurn, nullptr, 0);
@@ -53,21 +52,27 @@ class KillWatch::Wait {
   }
 
   void End() {
-    const std::scoped_lock lock(telling_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     syscall(SYS_futex, page_->Owner(), FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr,
             nullptr, 0);
   }
 
   void Turn(bool killed, int times) {
-    if (ended_) return;
+    if (Ended()) return;
     if (killed) return watch_.on_killed_();
     watch_.Look(times);
   }
 
  private:
+  bool Ended() {
+    const MutexLock lock(mutex_);
+    return ended_;
+  }
+
+  // Holds the lock while it posts, so that End() waits for it.
   void Tell() {
-    const std::scoped_lock lock(telling_);
+    const MutexLock lock(mutex_);
     if (ended_) return;
     boost::asio::post(watch_.again_.get_executor(),
                       [wait = watch_.wait_] { wait->Turn(false, kLooks); });
@@ -75,8 +80,8 @@ class KillWatch::Wait {
 
   const std::shared_ptr<const RankPage> page_;
   KillWatch& watch_;  // lives until End()
-  std::mutex telling_;
-  std::atomic<bool> ended_ = false;
+  Mutex mutex_;
+  bool ended_ RINGMASTER_GUARDED_BY(mutex_) = false;
 };
 
 std::unique_ptr<KillWatch> KillWatch::Start(boost::asio::io_context& io,
@@ -86,7 +91,8 @@ std::unique_ptr<KillWatch> KillWatch::Start(boost::asio::io_context& io,
   std::unique_ptr<KillWatch> watch(new KillWatch(io, process, std::move(on_killed)));
   watch->wait_ = std::make_shared<Wait>(std::move(page), *watch);
   try {
-    // The thread is detached and ends at most kTurn after the watch.
+    // The thread is detached, because it ends up to kTurn after the watch, and the agent's only
+    // other thread must not wait for it.
     std::thread([wait = watch->wait_] { wait->Run(); }).detach();
   } catch (const std::system_error& error) {
     LogWarn("Failed to start the thread that detects killed ranks early",
