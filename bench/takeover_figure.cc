@@ -37,7 +37,7 @@ class Takeovers {
     admin_ = std::make_unique<testing::ApiClient>(plane_->AdminEndpoint());
     kubelet_ = std::make_unique<testing::FakeKubelet>(*admin_, kNamespace);
     if (auto started = Add(leader_); !started.ok()) return started;
-    if (!leader_->WaitLeading()) return Error{ErrorKind::kTimeout, "nobody leads"};
+    if (!leader_->WaitLeading()) return Error{ErrorKind::kTimeout, "no operator became the leader"};
     if (auto started = Add(standby_); !started.ok()) return started;
     // The last job is scaled; the other jobs must not be disturbed.
     if (auto ran = RunJobs(*admin_, kNamespace, jobs + 1, workers); !ran.ok()) return ran;
