@@ -2,7 +2,7 @@
 
 // The slots of an elastic job. The agent starts one rank process per slot, and the process loads
 // before a world needs it. The process keeps its model and state from epoch to epoch. The agent
-// restarts a process that dies (common/control/README.md, "How a world changes").
+// restarts a process that dies (common/control/protocol.md).
 //
 //   start ─► loading ── RankHello ─► ready ── StartEpoch ─► in a world ── Release, StopEpoch ─► end
 //              ▲                                             │   ▲ └ StartEpoch, with its state

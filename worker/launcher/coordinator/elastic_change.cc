@@ -1,5 +1,5 @@
 // Changes the world of an elastic job in place when members are lost, join or leave. Ranks that
-// stay keep their processes, models and state. See "How a world changes", common/control/README.md.
+// stay keep their processes, models and state. See common/control/protocol.md.
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
 
 // A model of a job for tests of Coordinator: worker Pods whose agents and ranks follow the protocol
-// of common/control/README.md, up to two launchers (terms 1 and 2), a network that reorders
+// of common/control/protocol.md, up to two launchers (terms 1 and 2), a network that reorders
 // messages between channels, breaks and is cut, and an operator that knows which Pods are dead. The
 // test chooses every event, and may copy the model to try alternatives. A direct job has one
 // launcher and no network cuts, and its ranks end only with mpirun.
