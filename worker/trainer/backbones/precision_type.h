@@ -1,5 +1,7 @@
 #pragma once
 
+// Converts the precision that a flag selects to LibTorch's type. Used by backbones and workloads.
+
 #include <c10/core/ScalarType.h>
 
 #include "worker/trainer/numeric/precision.h"

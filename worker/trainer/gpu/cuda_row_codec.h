@@ -1,5 +1,7 @@
 #pragma once
 
+// Compresses gradients on a GPU. Used by Gpu, which gives the codec to the session.
+
 #include <memory>
 
 #include "worker/trainer/compression/row_codec.h"

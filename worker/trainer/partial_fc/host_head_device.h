@@ -1,5 +1,7 @@
 #pragma once
 
+// The head of partial-fc on a CPU; gpu/kernel_head_device.h is the same on a GPU.
+
 #include <memory>
 
 #include "worker/trainer/partial_fc/head_device.h"

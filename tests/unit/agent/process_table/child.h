@@ -1,5 +1,7 @@
 #pragma once
 
+// A child process of a test, whose end the test decides.
+
 #include <array>
 #include <csignal>
 #include <functional>
