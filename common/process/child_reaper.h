@@ -47,7 +47,6 @@ class ChildReaper {
   void KillOrphans(std::chrono::milliseconds limit);
 
   bool Running(pid_t pid) const { return children_.contains(pid); }
-  bool AnyRunning() const { return !children_.empty(); }
 
   // Kills every child, watched or reparented, and processes that are reparented as a result, for at
   // most `limit`. Call it just before this process exits; no handler runs.

@@ -45,10 +45,4 @@ std::string ObjectKey(std::string_view ns, std::string_view name) {
   return key;
 }
 
-NamespacedName SplitKey(std::string_view key) {
-  const std::size_t slash = key.find('/');
-  if (slash == std::string_view::npos) return {{}, std::string(key)};
-  return {std::string(key.substr(0, slash)), std::string(key.substr(slash + 1))};
-}
-
 }  // namespace ringmaster::kube

@@ -52,11 +52,4 @@ std::string ObjectPath(const Resource& resource, std::string_view ns, std::strin
 // cluster-scoped objects.
 std::string ObjectKey(std::string_view ns, std::string_view name);
 
-struct NamespacedName {
-  std::string ns;
-  std::string name;
-};
-// Splits a key that ObjectKey() returned.
-NamespacedName SplitKey(std::string_view key);
-
 }  // namespace ringmaster::kube

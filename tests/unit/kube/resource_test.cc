@@ -21,13 +21,9 @@ TEST(Resource, NamesItselfForPeople) {
   EXPECT_EQ(kPods.ApiVersion(), "v1");
 }
 
-TEST(ObjectKey, SplitsIntoWhatItWasMadeOf) {
+TEST(ObjectKey, NamesTheNamespaceIfThereIsOne) {
   EXPECT_EQ(ObjectKey("team-a", "digits"), "team-a/digits");
   EXPECT_EQ(ObjectKey("", "node-1"), "node-1");
-  EXPECT_EQ(SplitKey("team-a/digits").ns, "team-a");
-  EXPECT_EQ(SplitKey("team-a/digits").name, "digits");
-  EXPECT_EQ(SplitKey("node-1").ns, "");
-  EXPECT_EQ(SplitKey("node-1").name, "node-1");
 }
 
 }  // namespace

@@ -25,6 +25,15 @@ using std::chrono::steady_clock;
 
 constexpr seconds kFar{60};
 
+// A communicator that uses only this transport.
+class SharedMemoryCommunicator final : public TransportCommunicator {
+ public:
+  SharedMemoryCommunicator(const World& world, Deadline deadline,
+                           AbandonedConnects& abandoned_connects)
+      : TransportCommunicator(world, deadline, std::make_shared<SharedMemoryTransport>(),
+                              abandoned_connects) {}
+};
+
 class SharedMemoryTest : public ::testing::Test {
  protected:
   AbandonedConnects abandoned_connects;

@@ -39,13 +39,4 @@ class SharedMemoryTransport final : public CollectiveTransport {
   std::unique_ptr<SharedCollectives> collectives_;  // set once, with mutex_ locked
 };
 
-// A communicator that uses only this transport.
-class SharedMemoryCommunicator final : public TransportCommunicator {
- public:
-  SharedMemoryCommunicator(const World& world, Deadline deadline,
-                           AbandonedConnects& abandoned_connects)
-      : TransportCommunicator(world, deadline, std::make_shared<SharedMemoryTransport>(),
-                              abandoned_connects) {}
-};
-
 }  // namespace ringmaster::trainer
