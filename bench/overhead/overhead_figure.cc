@@ -26,11 +26,11 @@
 
 #include "bench/overhead/quiet_agent.h"
 #include "common/control/pod_contract.h"
+#include "tests/unit/trainer/communicator_wrapper.h"
 #include "worker/bench/harness/figure.h"
 #include "worker/bench/harness/ranks.h"
 #include "worker/bench/harness/scratch_folder.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
-#include "worker/trainer/comm/communicator_wrapper.h"
 #include "worker/trainer/comm/gloo/gloo_communicator.h"
 #include "worker/trainer/elastic_torch/session.h"
 #include "worker/trainer/optim/sgd.h"

@@ -1,7 +1,13 @@
 #pragma once
 
-// A communicator that forwards all calls to another one. Derive from it to change or observe a
-// single operation.
+// A communicator that forwards all calls to another one. Tests derive from it to change or observe
+// a single operation. Also used by bench/overhead; header only.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "worker/trainer/comm/communicator.h"
 
@@ -12,20 +18,31 @@ class CommunicatorWrapper : public Communicator {
   // `inner` must outlive the object.
   explicit CommunicatorWrapper(Communicator& inner) : inner_(inner) {}
 
-  int rank() const override;
-  int size() const override;
-  WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override;
-  WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override;
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  WorkHandle AllReduce(Elements values, ReduceOp op, Deadline deadline) override {
+    return inner_.AllReduce(values, op, deadline);
+  }
+  WorkHandle ReduceScatter(Elements all, Elements mine, ReduceOp op, Deadline deadline) override {
+    return inner_.ReduceScatter(all, mine, op, deadline);
+  }
   WorkHandle AllGather(std::span<const std::byte> mine, std::span<std::byte> all,
-                       Deadline deadline) override;
+                       Deadline deadline) override {
+    return inner_.AllGather(mine, all, deadline);
+  }
   WorkHandle AllToAll(std::span<const std::byte> send, std::vector<std::size_t> send_bytes,
                       std::span<std::byte> receive, std::vector<std::size_t> receive_bytes,
-                      Deadline deadline) override;
-  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override;
-  WorkHandle Barrier(Deadline deadline) override;
-  WorkHandle Confirm(Deadline deadline) override;
-  void Abort(const std::string& reason) override;
-  int LostPeer() const override;
+                      Deadline deadline) override {
+    return inner_.AllToAll(send, std::move(send_bytes), receive, std::move(receive_bytes),
+                           deadline);
+  }
+  WorkHandle Broadcast(std::span<std::byte> bytes, int root, Deadline deadline) override {
+    return inner_.Broadcast(bytes, root, deadline);
+  }
+  WorkHandle Barrier(Deadline deadline) override { return inner_.Barrier(deadline); }
+  WorkHandle Confirm(Deadline deadline) override { return inner_.Confirm(deadline); }
+  void Abort(const std::string& reason) override { inner_.Abort(reason); }
+  int LostPeer() const override { return inner_.LostPeer(); }
 
   using Communicator::AllReduce;
 

@@ -19,11 +19,11 @@
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/trainer/communicator_wrapper.h"
 #include "tests/unit/trainer/fake_launcher.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "tests/unit/trainer/training_world.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
-#include "worker/trainer/comm/communicator_wrapper.h"
 
 namespace ringmaster::trainer {
 

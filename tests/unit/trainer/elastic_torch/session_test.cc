@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/trainer/communicator_wrapper.h"
 #include "tests/unit/trainer/fake_checkpointer.h"
 #include "tests/unit/trainer/training_world.h"
-#include "worker/trainer/comm/communicator_wrapper.h"
 #include "worker/trainer/elastic_torch/tensor_state.h"
 
 namespace ringmaster::trainer {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "worker/trainer/comm/communicator_wrapper.h"
+#include "tests/unit/trainer/communicator_wrapper.h"
 #include "worker/trainer/comm/loopback_communicator.h"
 #include "worker/trainer/partial_fc/centre_table.h"
 #include "worker/trainer/partial_fc/copies.h"
