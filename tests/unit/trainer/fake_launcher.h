@@ -18,45 +18,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/trainer/memory_store.h"
 #include "worker/trainer/elastic/membership_source.h"
 
 namespace ringmaster::trainer {
-
-// The in-memory store of a world. The store ends with the world.
-class EndingStore final : public Store {
- public:
-  Result<void> Set(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(mutex_);
-    values_[key] = value;
-    changed_.notify_all();
-    return {};
-  }
-  Result<std::vector<std::string>> Get(const std::vector<std::string>& keys,
-                                       Deadline deadline) override {
-    std::unique_lock lock(mutex_);
-    const auto all = [&] {
-      return std::all_of(keys.begin(), keys.end(),
-                         [&](const std::string& key) { return values_.contains(key); });
-    };
-    changed_.wait_until(lock, deadline, [&] { return ended_ || all(); });
-    if (ended_) return Error{ErrorKind::kCancelled, "the world is over"};
-    if (!all()) return Error{ErrorKind::kTimeout, "not everybody came"};
-    std::vector<std::string> values;
-    for (const std::string& key : keys) values.push_back(values_[key]);
-    return values;
-  }
-  void End() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
-  bool ended_ = false;
-};
 
 // Thread-safe.
 class FakeLauncher {
@@ -67,7 +32,7 @@ class FakeLauncher {
   // Ends the current world; its ranks then wait for the next one.
   void Prepare() {
     std::unique_lock lock(mutex_);
-    if (world_.store) std::static_pointer_cast<EndingStore>(world_.store)->End();
+    if (world_.store) std::static_pointer_cast<MemoryStore>(world_.store)->End();
     below_ = {.term = 1, .number = world_.epoch.number + 1};
     TellWatchers(lock);
   }
@@ -87,7 +52,7 @@ class FakeLauncher {
     world_.full_size = std::max(world_.full_size, world_.size);  // the job wants lost ranks back
     world_.ranks_on_host = world_.workers = world_.size;
     world_.one_machine = one_machine_;
-    world_.store = std::make_shared<EndingStore>();
+    world_.store = std::make_shared<MemoryStore>();
     names_ = names;
     world_.members.clear();
     for (const std::string& name : names) world_.members.push_back(name + "/0/1");

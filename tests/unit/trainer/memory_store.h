@@ -30,18 +30,27 @@ class MemoryStore final : public Store {
     std::unique_lock lock(mutex_);
     std::vector<std::string> values;
     for (const std::string& key : keys) {
-      if (!changed_.wait_until(lock, deadline, [&] { return values_.contains(key); })) {
-        return Error{ErrorKind::kTimeout, "no " + key};
-      }
+      const bool in_time =
+          changed_.wait_until(lock, deadline, [&] { return ended_ || values_.contains(key); });
+      if (ended_) return Error{ErrorKind::kCancelled, "the world is over"};
+      if (!in_time) return Error{ErrorKind::kTimeout, "no " + key};
       values.push_back(values_[key]);
     }
     return values;
+  }
+
+  // Ends the world: every Get() fails, also those that wait.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> values_;
+  bool ended_ = false;
 };
 
 // Runs `rank_main` once per rank of a world, each on a separate thread, and waits for all of them.
