@@ -299,7 +299,7 @@ struct TrainingJobStatus {
   std::string first_step_time{};  // time of the first step after start_time; RFC 3339
   std::string completion_time{};  // when the job ended; RFC 3339
   int64_t launcher_term = 0;
-  bool has_trained = false;    // whether it has ever been Running; kept by suspensions
+  bool has_trained = false;    // whether its ranks have ever run; kept by suspensions
   std::string installation{};  // managing installation; empty until the launcher's Service exists
   std::string profile{};       // the TrainingProfile that applies to the run
   std::vector<Condition> conditions;

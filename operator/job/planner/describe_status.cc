@@ -146,7 +146,8 @@ void DescribeLive(const PlanInput& input, const PodsOutlook& outlook,
   }
   DescribeConditions(input, outlook, answer, status);
   const bool runs = api::IsTrue(status.conditions, api::kRunning);
-  if (runs) status.has_trained = true;
+  // The ranks may have trained and stopped while no operator ran.
+  if (runs || (answer != nullptr && answer->progress)) status.has_trained = true;
   if (answer != nullptr && status.first_step_time.empty() &&
       HasStepped(input.job.spec, *answer, runs)) {
     status.first_step_time = FormatTime(input.wall_now);

@@ -199,6 +199,16 @@ TEST(DescribeStatus, RunningFollowsTheLaunchersPhase) {
   EXPECT_EQ(stopping.state, api::kStateStarting);
 }
 
+TEST(DescribeStatus, AJobWithProgressHasTrainedAlthoughItWasNotSeenRunning) {
+  for (const bool trained : {false, true}) {
+    Situation situation = Complete();
+    situation.launcher->status->phase = control::LauncherPhase::kPaused;
+    if (trained) situation.launcher->status->progress = control::Progress{.step = 1};
+
+    EXPECT_EQ(situation.Describe().has_trained, trained);
+  }
+}
+
 TEST(DescribeStatus, ALauncherWithoutAWorldDoesNotUndoItsNumber) {
   using Phase = control::LauncherPhase;
   for (const Phase phase : {Phase::kWaitingForOrder, Phase::kWaitingForAgents, Phase::kAdopting}) {
