@@ -201,12 +201,10 @@ class LogSession {
       if (end.exit_code != 0) Note(followed, ErrorOfKubectl(followed.errors, end));
       return Pump();
     }
-    if (end.exit_code != 0) {
-      const Error error = ErrorOfKubectl(followed.errors, end);
-      if (error.kind == ErrorKind::kForbidden || error.kind == ErrorKind::kUnauthorized) {
-        return Fail(error);
-      }
-    }
+    const Error error = ErrorOfKubectl(followed.errors, end);
+    const bool denied =
+        error.kind == ErrorKind::kForbidden || error.kind == ErrorKind::kUnauthorized;
+    if (denied && end.exit_code != 0) return Fail(error);
     // Retry later, when the watch has shown whether the container ended or the connection broke.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(
@@ -303,8 +301,10 @@ class LogSession {
   }
 
   void OnJob(const std::string& type, const json& job) {
-    if (kube::GetString(job, {"metadata", "uid"}) != uid_) return;
-    if (type == "DELETED" || HasEnded(job)) OnJobEnd();
+    const std::string uid = kube::GetString(job, {"metadata", "uid"});
+    if (uid.empty()) return;  // an error of the watch
+    // Another job has this name only if this one was deleted.
+    if (uid != uid_ || type == "DELETED" || HasEnded(job)) OnJobEnd();
   }
 
   void OnJobEnd() {

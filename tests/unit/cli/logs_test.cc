@@ -229,6 +229,32 @@ TEST(Logs, ABrokenConnectionLosesAndRepeatsNoLine) {
   EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
 }
 
+TEST(Logs, FollowingEndsIfAnotherJobHasTheName) {
+  FakeKubectl kubectl;
+  json other = JobObject(RunningStatus());
+  other["metadata"]["uid"] = "uid-of-another-job";
+  const std::string file = kubectl.folder() / "event";
+  std::ofstream(file) << Event("ERROR", {{"kind", "Status"}, {"code", 410}});
+  std::ofstream(file + ".other") << Event("ADDED", other);
+  kubectl.Gets(kGetJob, JobObject(RunningStatus()));
+  kubectl.On(kPodsWatch, kubectl.Gate("hold"));
+  kubectl.On(kJobWatch,
+             "cat " + file + "; " + kubectl.Gate("recreate") + "; cat " + file + ".other");
+  kubectl.Gets(kPodsNow, ListOf({PodObject("digits-worker-0", "worker", 0)}));
+  kubectl.Prints("*logs*--since-time=*", At("02", "[rank 0] two"));
+  kubectl.Prints(LogOf("digits-worker-0"), At("01", "[rank 0] one"));
+
+  bool recreated = false;
+  const auto ran = kubectl.Run({"logs", "-f", "digits"}, [&](const std::string& out) {
+    if (recreated || out.find("two") == std::string::npos) return;
+    recreated = true;
+    kubectl.Pass("recreate");
+  });
+
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.out, "[rank 0] one\n[rank 0] two\n");
+}
+
 // Tests a job that has already ended although one container still runs.
 TEST(Logs, FollowingAnEndedJobEndsAlthoughAContainerRunsOn) {
   FakeKubectl kubectl;
