@@ -10,6 +10,7 @@ of its optimizer does nothing.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
@@ -18,6 +19,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, IntervalStrategy
 
@@ -26,6 +28,7 @@ import ringmaster
 from ..batches import Batch
 from ..errors import UserError
 from ..job import Job
+from ..world import Epoch
 from .accelerate import OptimizerOfJob, follow_rank
 
 _REFUSED = (
@@ -69,6 +72,9 @@ class Trainer(transformers.Trainer):
         self.callback_handler.callbacks.insert(0, _Follow(self))
         self._batches: Iterator[Batch] | None = None
         self._norm = torch.tensor(math.nan)  # norm of the last step's gradients
+        self.best: dict[str, Any] = {}  # the best model so far, whose checkpoint is complete
+        self.saving: str | None = None  # checkpoint of a better model that rank 0 may still be saving
+        self._saving_since = Epoch()
 
     def train(self, resume_from_checkpoint: Any = None, *positional: Any, **named: Any) -> Any:
         if resume_from_checkpoint:
@@ -83,6 +89,7 @@ class Trainer(transformers.Trainer):
         self._batches.close()
         while not self.job.finish():
             pass
+        self.settle_best()
         if self.args.load_best_model_at_end and self.state.best_model_checkpoint is not None:
             self._load_best_model()
         return result
@@ -169,11 +176,37 @@ class Trainer(transformers.Trainer):
             super()._load_best_model()
 
     def _save_checkpoint(self, *positional: Any, **named: Any) -> None:
+        folder = os.path.join(self.args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.is_world_process_zero():
+            with contextlib.suppress(FileNotFoundError):  # an earlier run may have saved the same step
+                os.remove(os.path.join(folder, TRAINER_STATE_NAME))
             super()._save_checkpoint(*positional, **named)
         elif getattr(self.state, "best_global_step", None) == self.state.global_step:  # rank 0 saves the best model so far
-            self.state.best_model_checkpoint = os.path.join(self.args.output_dir,
-                                                            f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+            self.saving, self._saving_since = folder, self.job._worlds.world.epoch
+
+    def settle_best(self) -> None:
+        """Adopts the best model that rank 0 has saved. Keeps the one before if rank 0 was lost while it saved. Called when a
+        step was applied after the save: in the same world, rank 0 has then completed it."""
+        if self.saving is not None:
+            same_world = self._saving_since == self.job._worlds.world.epoch
+            if same_world or os.path.exists(os.path.join(self.saving, TRAINER_STATE_NAME)):  # the file that is written last
+                self.state.best_model_checkpoint = self.saving
+            else:
+                set_best(self.state, self.best)
+            self.saving = None
+        self.best = best_of(self.state)
+
+
+_BEST = ("best_metric", "best_global_step", "best_model_checkpoint")
+
+
+def best_of(state: transformers.TrainerState) -> dict[str, Any]:
+    return {name: getattr(state, name, None) for name in _BEST}
+
+
+def set_best(state: transformers.TrainerState, best: dict[str, Any]) -> None:
+    for name, value in best.items():
+        setattr(state, name, value)
 
 
 class _Follow(transformers.TrainerCallback):
@@ -187,14 +220,13 @@ class _Follow(transformers.TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._trainer.follow()
+        self._trainer.settle_best()
         control.should_training_stop |= self._trainer.job.finishing
 
 
 class _StateOfTrainer:
     """What decides when training ends, which all ranks must therefore have: the best value so far, and the states of
     callbacks such as EarlyStoppingCallback."""
-
-    _BEST = ("best_metric", "best_global_step", "best_model_checkpoint")
 
     def __init__(self, trainer: Trainer):
         self._trainer = trainer
@@ -203,12 +235,12 @@ class _StateOfTrainer:
         return [one for one in self._trainer.callback_handler.callbacks if isinstance(one, ExportableState)]
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": {name: getattr(self._trainer.state, name, None) for name in self._BEST},
+        return {"best": best_of(self._trainer.state), "saved best": self._trainer.best, "saving": self._trainer.saving,
                 "callbacks": [callback.state()["attributes"] for callback in self._callbacks()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, value in state["best"].items():
-            setattr(self._trainer.state, name, value)
+        set_best(self._trainer.state, state["best"])
+        self._trainer.best, self._trainer.saving = state["saved best"], state["saving"]
         for callback, attributes in zip(self._callbacks(), state["callbacks"]):
             for name, value in attributes.items():
                 setattr(callback, name, value)
