@@ -73,6 +73,8 @@ names_and_labels 3 team: platform
 scheduling 3 node-role.kubernetes.io/control-plane: ""
 T
 render --set affinity=null >/dev/null || fail "affinity cannot be null, as other values that are empty by default can"
+[ "$(sed -n '/^kind: Job$/,/^---/p' "$work/service_monitor.1" | grep -cE -- '--release-jobs|metrics-certificates')" = 1 ] ||
+  fail "the last step of helm uninstall cannot run without the Secret of the certificate"
 ! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "the ClusterRole edit includes write access to profiles"
 rights_of() { sed -n "/^  name: $1\$/,/^---/p" "$work/defaults.1" | grep -A1 localtrainingprofiles | sed -n 's/.*verbs: //p'; }
 [ "$(rights_of ringmaster-view)$(rights_of ringmaster-edit)" = '[get, list, watch]' ] || fail "view and edit must have read-only access to local profiles"

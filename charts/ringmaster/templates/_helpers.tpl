@@ -110,6 +110,12 @@ app.kubernetes.io/component: operator
 {{- merge (dict "app.kubernetes.io/component" .component) (include "ringmaster.labels" . | fromYaml) .Values.podLabels | toYaml -}}
 {{- end -}}
 
+{{/* The Secret with the certificate for /metrics; empty: none. The last step of `helm uninstall` (.hookFlag) serves no /metrics, and
+     must also run if the Secret does not exist. */}}
+{{- define "ringmaster.certificateSecret" -}}
+{{- if not .hookFlag }}{{ .Values.metrics.certificateSecret | default "" }}{{ end -}}
+{{- end -}}
+
 {{/* The common fields of the operator's Pods and of the hooks' Pods: the Pod's fields, then the container's. A hook's Pod
      (.isHook) may run beside the operator's, and have another ServiceAccount (.hookAccount) and one more flag (.hookFlag). */}}
 {{- define "ringmaster.podSpec" -}}
@@ -135,7 +141,7 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with .Values.podSecurityContext }}
 securityContext: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.metrics.certificateSecret }}
+{{- with include "ringmaster.certificateSecret" . }}
 volumes:
   - name: metrics-certificates
     secret: {secretName: {{ . }}}
@@ -164,7 +170,7 @@ args:
   {{- end }}
   - --job-network-policies={{ .Values.jobNetworkPolicies }}
   - --metrics-authorization={{ include "ringmaster.metricsAuthorization" . }}
-  {{- if .Values.metrics.certificateSecret }}
+  {{- if include "ringmaster.certificateSecret" . }}
   - --metrics-certificates=/etc/ringmaster/metrics-certificates
   {{- end }}
   - --workers={{ .Values.workers }}
@@ -188,7 +194,7 @@ env:
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- if .Values.metrics.certificateSecret }}
+{{- if include "ringmaster.certificateSecret" . }}
 volumeMounts:
   - {name: metrics-certificates, mountPath: /etc/ringmaster/metrics-certificates, readOnly: true}
 {{- end }}
