@@ -72,7 +72,12 @@ names_and_labels 3 cluster-autoscaler.kubernetes.io/safe-to-evict: "true"
 names_and_labels 3 team: platform
 scheduling 3 node-role.kubernetes.io/control-plane: ""
 T
-render --set affinity=null >/dev/null || fail "affinity cannot be null, as other values that are empty by default can"
+# `helm install` also renders the notes.
+for value in affinity presets metrics.certificateSecret; do
+  helm install ringmaster "$chart" --dry-run=client --namespace ringmaster-system --values "$defaults" --set "$value=null" >"$work/null" ||
+    fail "$value cannot be null, as other values can"
+  ! grep metrics-certificates "$work/null" >/dev/null || fail "$value=null: the operator expects a certificate"
+done
 [ "$(sed -n '/^kind: Job$/,/^---/p' "$work/service_monitor.1" | grep -cE -- '--release-jobs|metrics-certificates')" = 1 ] ||
   fail "the last step of helm uninstall cannot run without the Secret of the certificate"
 ! grep 'aggregate-to' <(sed -n '/^  name: .*-profiles$/,/^---/p' "$work/defaults.1") >/dev/null || fail "the ClusterRole edit includes write access to profiles"
