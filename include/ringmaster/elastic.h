@@ -81,9 +81,10 @@ class [[gnu::visibility("default")]] Elastic {
   // Blocks, without a time limit, until this rank is in a world whose ranks have the same state.
   // Never returns null; after an error, Begin() returns no step. `parameters` must be float32,
   // require gradients and be on one device: the CPU or, if this library is built with CUDA, a CUDA
-  // device. Start() moves their storage and allocates their gradients. While the object exists,
-  // write their data but do not replace it, as Module::to() and torch::load() do. zero_grad() is
-  // allowed but not needed.
+  // device. Pass a parameter that modules share only once; Module::parameters() repeats it. Start()
+  // moves their storage and allocates their gradients. While the object exists, write their data
+  // but do not replace it, as Module::to() and torch::load() do. zero_grad() is allowed but not
+  // needed.
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
   // Leaves the job. The other ranks continue without this rank, unless all steps are trained.
   ~Elastic();

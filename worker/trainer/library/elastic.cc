@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -60,18 +61,27 @@ Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Opt
   if (!enough.ok()) return enough;
   if (!parameters.front().defined()) return Wrong("parameter 0 is not defined");
   const at::Device device = parameters.front().device();
+  std::map<const void*, std::string> names;  // by the address of the values
+  const auto once = [&names](const at::Tensor& tensor, const std::string& name) -> Result<void> {
+    const auto [first, added] = names.emplace(tensor.data_ptr(), name);
+    if (added || tensor.numel() == 0) return {};
+    return Wrong(name + " is " + first->second + ": pass each tensor once");
+  };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string name = "parameter " + std::to_string(i);
     if (auto fits = CheckTensor(parameters[i], device, name); !fits.ok()) return fits;
+    if (auto fits = once(parameters[i], name); !fits.ok()) return fits;
     if (!parameters[i].requires_grad()) return Wrong(name + " does not require a gradient");
   }
   for (std::size_t i = 0; i < options.state.size(); ++i) {
     const std::string name = "state tensor " + std::to_string(i);
     if (auto fits = CheckFlat(options.state[i], device, name); !fits.ok()) return fits;
+    if (auto fits = once(options.state[i], name); !fits.ok()) return fits;
   }
   for (std::size_t i = 0; i < options.buffers.size(); ++i) {
     const std::string name = "buffer " + std::to_string(i);
     if (auto fits = CheckFlat(options.buffers[i], device, name); !fits.ok()) return fits;
+    if (auto fits = once(options.buffers[i], name); !fits.ok()) return fits;
     if (options.buffers[i].requires_grad()) return Wrong(name + " requires a gradient");
   }
   return {};

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -136,6 +137,26 @@ TEST(Library, BuffersThatCannotBeReducedAreRefusedByName) {
   EXPECT_THAT(error(torch::zeros({2, 2}).slice(1, 0, 1)), HasSubstr("buffer 1 has gaps"));
   EXPECT_THAT(error(torch::zeros({1}).set_requires_grad(true)),
               HasSubstr("buffer 1 requires a gradient"));
+}
+
+TEST(Library, ATensorThatIsGivenTwiceIsRefusedByName) {
+  const auto tensor = [](int64_t count) { return torch::zeros({count}).requires_grad_(true); };
+  const auto error = [](const std::vector<torch::Tensor>& parameters, Elastic::Options options) {
+    options.global_batch = kBatch;
+    return Elastic::Start(parameters, std::move(options))->error();
+  };
+  const torch::Tensor tied = tensor(2);
+  const torch::Tensor momentum = torch::zeros({4});
+
+  EXPECT_THAT(error({tied, tensor(2), tensor(2), tied}, {}),
+              HasSubstr("parameter 3 is parameter 0: pass each tensor once"));
+  EXPECT_THAT(error({tied}, {.state = {momentum, tied.detach()}}),
+              HasSubstr("state tensor 1 is parameter 0"));
+  EXPECT_THAT(error({tied}, {.state = {momentum}, .buffers = {momentum}}),
+              HasSubstr("buffer 0 is state tensor 0"));
+  EXPECT_EQ(error({tied, tensor(0), tensor(0)},
+                  {.state = {momentum.narrow(0, 0, 2), momentum.narrow(0, 2, 2)}}),
+            "");
 }
 
 TEST(Library, AnotherBackwardEndsTrainingWithAMessage) {
