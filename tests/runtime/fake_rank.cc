@@ -10,6 +10,7 @@
 //   --fail-code=C      ... exiting with C, or
 //   --fail-signal=S    ... by a signal, or
 //   --fail-memory=1    ... by allocating memory until the kernel kills it
+//   --fail-late=1      ... only after the release of the ranks
 //   --fail-once=FILE   ... unless FILE exists; it creates FILE before it fails
 //   --cuda=FILE        uses one of the GPUs whose UUIDs are the lines of FILE, numbered as CUDA
 //                      numbers them; a rank that fails breaks its GPU
@@ -146,6 +147,7 @@ class Rank {
       std::printf("rank %d runs in %s\n", world_.rank, std::filesystem::current_path().c_str());
       if (MeetTheOthers()) Train();
     }
+    FailIfAsked(flags_, world_.rank);
   }
 
  private:
@@ -208,7 +210,7 @@ class Rank {
       std::printf("step %d of rank %d\n", step_, world_.rank);
       ReportProgress(steps);
     }
-    FailIfAsked(flags_, world_.rank);
+    if (!flags_.contains("fail-late")) FailIfAsked(flags_, world_.rank);
     ReportProgress(steps);
     const auto until = flags_.find("until");
     bool done = false;

@@ -95,6 +95,18 @@ TEST_F(FakeRankJob, WorkersThatShareTheirNodesNetworkTrainTogether) {
   EXPECT_EQ(verdict.clean_exits, 6);
 }
 
+TEST_F(FakeRankJob, ARankThatFailsAfterTrainingFailsTheJob) {
+  Job job(3, FakeTraining({"--steps=2", "--fail-rank=1", "--fail-code=3", "--fail-late=1"}));
+
+  const control::Verdict verdict = Run(job, 2);
+
+  EXPECT_FALSE(verdict.succeeded);
+  EXPECT_EQ(verdict.reason, control::kReasonRankFailed);
+  EXPECT_EQ(verdict.message,
+            "training ended after step 2; then rank 1 on digits-worker-1 (node-of-digits-worker-1) "
+            "exited with code 3; last output: rank 1 fails as it was asked to");
+}
+
 TEST_F(FakeRankJob, NamesTheRankThatExitsWithACode) {
   Job job(4, FakeTraining({"--steps=2", "--fail-rank=1", "--fail-code=3", "--until=never"}));
   job.launcher_extra = {{control::kEnvRestartLimit, "1"}};

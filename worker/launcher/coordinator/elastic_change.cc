@@ -40,7 +40,7 @@ void ElasticJob::AdvanceWorld(Time now) {
     return;
   }
   if (AllEndedWell()) {
-    released_at_ = now;
+    Release(now);
     return FinishIfReleased(now);
   }
   const bool loss =

@@ -56,8 +56,9 @@ bool ElasticJob::CanWait(const control::Message& message) const {
 void ElasticJob::Advance(Time now) {
   unsettled_ = false;
   AskForMembers(now);
-  const bool over = phase_ == LauncherPhase::kFinished || released_at_;
-  if (failures_.CrashLimitReached() && !over) return JudgeFailures(now);
+  if (failures_.CrashLimitReached() && phase_ != LauncherPhase::kFinished) {
+    return JudgeFailures(now);
+  }
   switch (phase_) {
     case LauncherPhase::kWaitingForOrder:
     case LauncherPhase::kFinished:
@@ -79,7 +80,7 @@ void ElasticJob::Advance(Time now) {
     case LauncherPhase::kRunning:
     case LauncherPhase::kForming:
     case LauncherPhase::kPaused:
-      if (released_at_) return FinishIfReleased(now);
+      if (released_at_) return AdvanceReleased(now);
       AdvanceWorld(now);
       return AskForCheckpoint(now);
     case LauncherPhase::kStopping:
@@ -130,7 +131,10 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
   AddStack(worker, exit);
   ended_.insert(id);
   if (is_member) {
-    exits_.try_emplace({exit.pod_uid, exit.slot}, ReportedExit{exit, exits_.size()});
+    exits_.try_emplace(
+        {exit.pod_uid, exit.slot},
+        ReportedExit{.exit = exit, .arrival = exits_.size(), .leaving = worker.leaving});
+    if (released_at_) released_at_ = now;
   }
   const bool was_told = worker.stopping.erase(id) > 0 || worker.leaving || released_at_ ||
                         phase_ == LauncherPhase::kStopping;
@@ -166,27 +170,6 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankExited& exited)
            : exit.signal > 0  ? control::kCauseRankKilled
                               : control::kCauseRankExited,
            now);
-}
-
-void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
-  if (KeptForLater(worker, done)) return;
-  if (done.epoch != world_.epoch() || phase_ != LauncherPhase::kRunning || released_at_) return;
-  if (!world_.RunsIn(worker.hello.pod_uid, done.rank)) return;
-  NoteCommitted(CommittedStep());
-  done_.insert(done.rank);
-  if (done.rank == 0) nothing_trained_ = !done.trained;
-  if (static_cast<int>(done_.size()) < world_.size()) return;
-  if (SomebodyIsMissing()) return;  // the ranks report RankDone again in the next world
-  released_at_ = now;
-  SendToPods(world_.pods(), control::Release{world_.epoch()});
-}
-
-// Returns whether a rank of this world is gone without having exited with code 0.
-bool ElasticJob::SomebodyIsMissing() const {
-  return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
-    const auto exit = exits_.find({member.pod_uid, member.slot});
-    return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());
-  });
 }
 
 void ElasticJob::On(Time now, Worker& worker, const control::RankAtBoundary& boundary) {
@@ -286,17 +269,6 @@ void ElasticJob::JudgeEarlyExits(Time now) {
 
 void ElasticJob::JudgeFailures(Time now) {
   if (const auto culprit = failures_.Judge(now)) FailBy(now, *culprit);
-}
-
-// Returns whether the member completed its last step and ended with code 0.
-bool ElasticJob::EndedWell(const control::Member& member) const {
-  const auto exit = exits_.find({member.pod_uid, member.slot});
-  return exit != exits_.end() && exit->second.exit.Clean() && done_.contains(member.rank);
-}
-
-bool ElasticJob::AllEndedWell() const {
-  return std::all_of(world_.members().begin(), world_.members().end(),
-                     [&](const auto& member) { return EndedWell(member); });
 }
 
 bool ElasticJob::WorldUnknown() const {

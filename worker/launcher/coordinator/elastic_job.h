@@ -9,7 +9,8 @@
 //
 // Sources: elastic_job.cc (reports of ranks), elastic_change.cc (transitions between worlds),
 // elastic_members.cc (members of the next world), elastic_stall.cc (ranks that hang or are slow),
-// elastic_takeover.cc (the world of an earlier launcher), elastic_status.cc (status text).
+// elastic_takeover.cc (the world of an earlier launcher), elastic_end.cc (the end of the job),
+// elastic_status.cc (status text).
 
 #include <map>
 #include <set>
@@ -40,7 +41,6 @@ class ElasticJob final : public Job {
   bool CanWait(const control::Message& message) const override;
   void On(Time now, Worker& worker, const control::RankReady& ready);
   void On(Time now, Worker& worker, const control::RankExited& exited);
-  void On(Time now, Worker& worker, const control::RankDone& done);
   void On(Time now, Worker& worker, const control::RankAtBoundary& boundary);
   void On(Time now, Worker& worker, const control::RankBroken& broken);
   void On(Time now, Worker& worker, const control::EpochAccepted& accepted);
@@ -64,9 +64,15 @@ class ElasticJob final : public Job {
   void NoteReplaced(Time now, const Worker& worker, int slot, const std::string& start);
   void JudgeEarlyExits(Time now);
   void JudgeFailures(Time now);
+
+  // Ends the job (elastic_end.cc).
+  void On(Time now, Worker& worker, const control::RankDone& done);
   bool EndedWell(const control::Member& member) const;
   bool AllEndedWell() const;
   bool SomebodyIsMissing() const;
+  void Release(Time now);
+  void AdvanceReleased(Time now);
+  std::string EndOfTrainingText(Time now) const;
 
   // Overrides of Job's functions (elastic_job.cc).
   void Advance(Time now) override;

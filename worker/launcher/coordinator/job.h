@@ -12,7 +12,8 @@
 // its state by value.
 //
 // Sources: job.cc (events), job_starter.cc (mpirun or agents start the ranks), worker_loss.cc (lost
-// workers), job_world.cc (starting the first world, ending a world), job_status.cc (status text).
+// workers), job_world.cc (starting the first world, ending a world), job_end.cc (ending the job),
+// job_status.cc (status text).
 
 #include <cstdint>
 #include <map>
@@ -190,8 +191,12 @@ class Job {
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
   bool EveryMemberHeardSince(Time since) const;
+
+  // Ends the job (job_end.cc).
   void FailBy(Time now, const control::RankExit& exit);
+  bool ReleasedRankRuns() const;
   void FinishIfReleased(Time now);
+  std::set<std::string> PodsLostAfterTraining() const;
   void Succeed(Time now);
   void Fail(Time now, const Failure& failure);
   void End(Time now, const control::Verdict& verdict, int exit_code);
@@ -237,8 +242,8 @@ class Job {
   Startup startup_;
   Time started_at_{};
   std::map<Slot, ReportedExit> exits_;
-  bool nothing_trained_ = false;  // rank 0 reported that it trained no step
-  std::optional<Time> released_at_;
+  bool nothing_trained_ = false;     // rank 0 reported that it trained no step
+  std::optional<Time> released_at_;  // when training ended, or a rank ended after it
   Time stop_deadline_{};
   RendezvousStore store_;
   std::optional<control::Progress> progress_;

@@ -1,11 +1,10 @@
-// Starts the first world with mpirun or the agents, and ends worlds and the job.
+// Starts the first world with mpirun or the agents, and ends worlds.
 
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
 
-#include "common/base/count_text.h"
 #include "common/base/cut_text.h"
 #include "common/base/log.h"
 #include "common/control/pod_contract.h"
@@ -15,7 +14,6 @@
 namespace ringmaster::launcher {
 
 using control::LauncherPhase;
-using control::RankExit;
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
@@ -325,55 +323,6 @@ bool Job::EveryMemberHeardSince(Time since) const {
     const Worker& worker = workers_.At(pod_uid);
     return worker.connection && worker.last_heard > since;
   });
-}
-
-void Job::FailBy(Time now, const RankExit& exit) {
-  Fail(now, failures_.FailureBy(exit, RankText(exit)));
-}
-
-// A released job can no longer fail: it succeeds once ranks and mpirun have ended, or at a limit.
-void Job::FinishIfReleased(Time now) {
-  const bool all_ended =
-      static_cast<int>(exits_.size()) == world_.size() && !startup_.mpirun_runs();
-  if (all_ended || now - *released_at_ >= options_.release_within) Succeed(now);
-}
-
-void Job::Succeed(Time now) {
-  control::Verdict verdict;
-  verdict.succeeded = true;
-  verdict.message = AllText(Ranks(), "rank") + " completed";
-  if (nothing_trained_) {
-    verdict.reason = control::kReasonAlreadyComplete;
-    verdict.message =
-        "the job had no steps to train: the state that it started from was already complete";
-  }
-  End(now, verdict, 0);
-}
-
-void Job::Fail(Time now, const Failure& failure) {
-  control::Verdict verdict;
-  verdict.reason = failure.reason;
-  verdict.message = failure.message;
-  verdict.first_failure = failure.first;
-  End(now, verdict, failure.exit_code);
-}
-
-void Job::End(Time now, const control::Verdict& verdict, int exit_code) {
-  control::Verdict whole = verdict;
-  whole.epoch = world_.epoch();
-  whole.world_size = Ranks();
-  whole.progress = progress_;
-  whole.checkpoint = checkpoints_.Newest(now);
-  whole.beginning = checkpoints_.beginning();
-  whole.clean_exits = static_cast<int>(std::count_if(
-      exits_.begin(), exits_.end(), [](const auto& entry) { return entry.second.exit.Clean(); }));
-  phase_ = LauncherPhase::kFinished;
-  actions_.push_back(Record{whole});
-  for (const auto& [connection, pod_uid] : workers_.connections()) {
-    actions_.push_back(SendTo{connection, control::Shutdown{}});
-  }
-  if (startup_.mpirun_runs()) actions_.push_back(StopMpirun{});
-  actions_.push_back(launcher::Finish{std::move(whole), exit_code});
 }
 
 }  // namespace ringmaster::launcher

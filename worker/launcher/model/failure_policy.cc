@@ -163,7 +163,7 @@ Failure FailurePolicy::FailureBy(const RankExit& exit, const std::string& whose)
   } else if (crash_loop) {
     text += "; ranks failed " + TimesText(crashes_.count()) +
             " without a completed step, the limit (runPolicy.restart.crashLimit)";
-  } else if (!user_error && restarts_.counted() > 0) {
+  } else if (!user_error && must_fail_ && restarts_.counted() > 0) {
     text += "; " + CountText(restarts_.counted(), "rank") + " had ended before it, the limit";
   }
   return {reason, text, ExitCodeFor(exit), exit};

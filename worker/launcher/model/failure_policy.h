@@ -26,6 +26,11 @@ struct ReportedExit {
   control::RankExit exit;
   std::size_t arrival = 0;   // order of arrival among the reports of this epoch
   bool not_started = false;  // the host was temporarily unable to start the program
+  bool leaving = false;      // the agent was leaving and may have ended the rank
+
+  // Returns whether the rank failed, and neither its agent nor its Pod ended it. If an agent was
+  // restarted, the ends of its ranks are not known.
+  bool FailedByItself() const { return !exit.Clean() && !exit.start.empty() && !leaving; }
 };
 
 class FailurePolicy {

@@ -62,19 +62,122 @@ TEST_F(TwoWorkers, SucceedAfterAllAreDoneReleasedAndGone) {
   EXPECT_EQ(world->Sent<control::Shutdown>(), 2);
 }
 
-TEST_F(TwoWorkers, CannotFailOnceReleased) {
-  Run();
+// After the last step, scripts save the model, which may take long and may fail.
+class AfterTraining : public TwoWorkers {
+ protected:
+  void Release() {
+    Run();
+    world->Commit(0, 100);
+    for (const int rank : {0, 1}) {
+      world->Say(rank, control::RankDone{world->membership.epoch(), rank});
+    }
+    ASSERT_EQ(world->Sent<control::Release>(), 2);
+  }
+};
+
+TEST_F(AfterTraining, ARankMayRunForAsLongAsItNeeds) {
+  Release();
+  world->Exit(1, 0);
+  world->Pass(60s, {0, 1});
+  EXPECT_FALSE(world->Decided());
+
+  world->Exit(0, 0);
+  world->Pass(5s, {0, 1});
+  EXPECT_FALSE(world->Decided()) << "mpirun prints the last output";
+  world->MpirunEnds(0);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->verdict.message, "all 2 ranks completed");
+}
+
+TEST_F(AfterTraining, ARankThatFailsFailsTheJob) {
+  struct Case {
+    bool checkpoint;
+    int code;
+    int signal;
+    const char* message;
+    int exit_code;
+  };
+  for (const Case& c :
+       {Case{false, 1, 0,
+             "training ended after step 100; then rank 0 on digits-worker-0 (node-0) exited with "
+             "code 1; last output: no space left",
+             1},
+        Case{true, 0, 9,
+             "training ended after step 100, and the checkpoint of step 100 is complete; then rank "
+             "0 on digits-worker-0 (node-0) was killed by signal 9; last output: no "
+             "space left",
+             137}}) {
+    Release();
+    if (c.checkpoint) {
+      world->Say(0, control::CheckpointDone{world->membership.epoch(), 0, 100, 1});
+    }
+    world->Exit(1, 0);
+    world->Pass(60s, {0, 1});
+    world->Exit(0, c.code, c.signal, 0, {"no space left"});
+    world->Say(0, control::AgentLeaving{"its GPU is broken"});
+    Settle();
+
+    ASSERT_TRUE(world->Decided()) << c.message;
+    EXPECT_EQ(world->Verdict()->verdict.reason, "RankFailed");
+    EXPECT_EQ(world->Verdict()->verdict.message, c.message);
+    EXPECT_EQ(world->Verdict()->exit_code, c.exit_code);
+    EXPECT_EQ(world->Verdict()->verdict.clean_exits, 1);
+    ASSERT_EQ(world->membership.Status(world->now).failures.size(), 1U);
+  }
+}
+
+TEST_F(AfterTraining, EarlierFailuresDoNotCount) {
+  CoordinatorOptions options = World::Options(1, true);
+  options.restart_limit = 1;
+  world = std::make_unique<World>(options);
+  world->Order({0, 1}, 2, 1);
+  world->Arrive(0);
+  world->Arrive(1);
+  world->AttachAll();
+  world->Exit(1, 1);
+  world->Accept({0});
+  ASSERT_EQ(world->Members(), std::vector<int>{0});
   world->Say(0, control::RankDone{world->membership.epoch(), 0});
-  world->Say(1, control::RankDone{world->membership.epoch(), 1});
-  world->Exit(0, 0, 11);
+  world->Exit(0, 3);
+  Settle();
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.message,
+            "training ended; then rank 0 on digits-worker-0 (node-0) exited with code 3; it "
+            "printed no output");
+}
+
+TEST_F(AfterTraining, ALostWorkerIsAwaitedForTenSecondsAndNamed) {
+  Release();
+  world->Exit(0, 0);
+  world->Pass(60s, {0, 1});
   world->Close(1);
   world->Pass(10s - 100ms, {0});
-  EXPECT_FALSE(world->Decided()) << "how the others end is waited for";
+  EXPECT_FALSE(world->Decided()) << "its agent may reconnect";
   world->Pass(100ms, {0});
 
   ASSERT_TRUE(world->Decided());
   EXPECT_TRUE(world->Verdict()->verdict.succeeded);
-  EXPECT_EQ(world->Verdict()->verdict.clean_exits, 0);
+  EXPECT_EQ(world->Verdict()->verdict.message,
+            "all 2 ranks completed; digits-worker-1 (node-1) was lost before its ranks had ended");
+  EXPECT_EQ(world->Verdict()->verdict.clean_exits, 1);
+}
+
+TEST_F(AfterTraining, ARankThatEndsWithItsPodDoesNotFailTheJob) {
+  Release();
+  world->Say(0, control::AgentLeaving{"SIGTERM"});
+  world->Exit(0, 0, 15);
+  world->Dial(1, 0, "restarted");
+  world->MpirunEnds(0);
+  Settle();
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(world->Verdict()->verdict.message,
+            "all 2 ranks completed; digits-worker-0 (node-0), digits-worker-1 (node-1) were lost "
+            "before their ranks had ended");
 }
 
 TEST_F(TwoWorkers, LoseTheWorldWhenAWorkerVanishesBeforeRelease) {

@@ -186,19 +186,24 @@ TEST(FailurePolicy, SaysWhyTheJobFails) {
 TEST(FailurePolicy, SaysHowManyRanksHadEndedBeforeWhereThatIsWhyTheJobFails) {
   struct Case {
     const char* what;
+    int limit;
     int ended_before;
     int exit_code;
     const char* says;
   };
   const Case cases[] = {
-      {"none may end", 0, 1, "; it printed no output"},
-      {"one", 1, 1, "; it printed no output; 1 rank had ended before it, the limit"},
-      {"two", 2, 1, "; it printed no output; 2 ranks had ended before it, the limit"},
-      {"an error of the user", 2, control::kExitUserError, "; it printed no output"},
+      {"none may end", 0, 0, 1, "; it printed no output"},
+      {"one", 1, 1, 1, "; it printed no output; 1 rank had ended before it, the limit"},
+      {"two", 2, 2, 1, "; it printed no output; 2 ranks had ended before it, the limit"},
+      {"an error of the user", 2, 2, control::kExitUserError, "; it printed no output"},
+      {"another reason", 3, 2, 1, "; it printed no output"},
   };
   for (const Case& c : cases) {
-    FailurePolicy policy(Options());
+    CoordinatorOptions options = Options();
+    options.restart_limit = c.limit;
+    FailurePolicy policy(options);
     for (int i = 0; i < c.ended_before; ++i) policy.Fail(kStart, Exit(i, 1));
+    policy.Fail(kStart, Exit(9, c.exit_code));
 
     const std::string message = policy.FailureBy(Exit(9, c.exit_code), "rank 9").message;
 
