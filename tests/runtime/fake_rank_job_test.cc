@@ -290,19 +290,24 @@ TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
 }
 
 // open() blocks on a FIFO without a writer, as it does on a volume that does not respond.
-TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfTheProgramCannotBeRead) {
-  const std::string pipe = "/var/tmp/rmt-pipe-" + std::to_string(getpid());
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0755), 0);
-  control::LaunchSpec spec;
-  spec.command = {pipe};
-  Job job(2, spec);
+TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfAFileOfTheProgramCannotBeRead) {
+  const std::string pipe = "/var/tmp/rmt-pipe-" + std::to_string(getpid()) + ".py";
+  // Only the check "mpi-program" reads the second file. The launcher ignores what this check finds,
+  // because mpirun starts the ranks.
+  const std::vector<std::vector<std::string>> commands = {{pipe}, {"sh", pipe}};
+  for (const std::vector<std::string>& command : commands) {
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0755), 0);
+    control::LaunchSpec spec;
+    spec.command = command;
+    Job job(2, spec);
 
-  const control::Verdict verdict = Run(job, 1);
+    const control::Verdict verdict = Run(job, 1);
 
-  EXPECT_EQ(unlink(pipe.c_str()), 0);
-  EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed) << verdict.message;
-  EXPECT_THAT(verdict.message, HasSubstr("check whether a volume of this Pod hangs"));
-  EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
+    EXPECT_EQ(unlink(pipe.c_str()), 0);
+    EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed) << verdict.message;
+    EXPECT_THAT(verdict.message, HasSubstr("check whether a volume of this Pod hangs"));
+    EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
+  }
 }
 
 TEST_F(FakeRankJob, FailsWhenGpusWereAskedForAndThereAreNone) {

@@ -89,6 +89,9 @@ std::optional<control::DataCacheProgress> WorkerReadiness::Progress() const {
 void WorkerReadiness::OnChecked(const std::vector<Finding>& findings) {
   std::vector<control::PreflightFault> faults;
   for (const Finding& finding : findings) Note(finding, faults);
+  const Result<std::string> address =
+      FindAddress(config_.launcher_address, config_.spec.interfaces);
+  if (address.ok()) address_ = *address;  // preflight reports the error
   if (std::ranges::none_of(findings, &Finding::timed_out)) {
     StartSshd();
     AskVersion();
@@ -99,10 +102,7 @@ void WorkerReadiness::OnChecked(const std::vector<Finding>& findings) {
 }
 
 void WorkerReadiness::StartSshd() {
-  const Result<std::string> address =
-      FindAddress(config_.launcher_address, config_.spec.interfaces);
-  if (!address.ok()) return;  // preflight reports the error
-  address_ = *address;
+  if (address_.empty()) return;
   // sshd is not needed if mpirun starts nothing here, uses this agent, or cannot log in.
   const bool no_use = config_.spec.PerWorker() ||
                       config_.spec.launch_agent == control::LaunchAgent::kAgent ||

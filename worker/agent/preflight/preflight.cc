@@ -5,6 +5,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "common/base/cut_text.h"
+
 namespace ringmaster::agent {
 namespace {
 
@@ -44,9 +46,12 @@ void Preflight::Collect(const std::string& name, std::optional<Finding> finding)
 void Preflight::Report() {
   if (!done_) return;
   limit_.cancel();
-  for (const auto& [name, check] : pending_) {
-    findings_.push_back({.check = name,
-                         .message = "the check timed out; check whether a volume of this Pod hangs",
+  if (!pending_.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, check] : pending_) names.push_back(name);
+    findings_.push_back({.check = "volume",
+                         .message = "checks timed out (" + ListText(names) +
+                                    "); check whether a volume of this Pod hangs",
                          .timed_out = true});
   }
   std::exchange(done_, nullptr)(std::move(findings_));

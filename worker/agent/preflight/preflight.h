@@ -55,8 +55,8 @@ class Preflight {
  public:
   using Done = std::function<void(std::vector<Finding>)>;
 
-  // `io` and `config` must outlive this object. `done` runs once, on `io`. A check that has not
-  // ended after `limit` is reported as a finding.
+  // `io` and `config` must outlive this object. `done` runs once, on `io`. If checks have not ended
+  // after `limit`, one finding, "volume", names them. The launcher never ignores this finding.
   Preflight(boost::asio::io_context& io, const Config& config, std::map<std::string, Check> checks,
             std::chrono::milliseconds limit, Done done);
 
