@@ -292,13 +292,15 @@ TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
 // open() blocks on a FIFO without a writer, as it does on a volume that does not respond.
 TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfAFileOfTheProgramCannotBeRead) {
   const std::string pipe = "/var/tmp/rmt-pipe-" + std::to_string(getpid()) + ".py";
-  // Only the check "mpi-program" reads the second file. The launcher ignores what this check finds,
+  control::LaunchSpec in_place;
+  in_place.command = {pipe};
+  in_place.in_place = true;
+  // Only the check "mpi-program" reads the file. The launcher ignores what this check finds,
   // because mpirun starts the ranks.
-  const std::vector<std::vector<std::string>> commands = {{pipe}, {"sh", pipe}};
-  for (const std::vector<std::string>& command : commands) {
+  control::LaunchSpec script;
+  script.command = {"sh", pipe};
+  for (const control::LaunchSpec& spec : {in_place, script}) {
     ASSERT_EQ(mkfifo(pipe.c_str(), 0755), 0);
-    control::LaunchSpec spec;
-    spec.command = command;
     Job job(2, spec);
 
     const control::Verdict verdict = Run(job, 1);

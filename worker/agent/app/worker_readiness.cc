@@ -92,11 +92,13 @@ void WorkerReadiness::OnChecked(const std::vector<Finding>& findings) {
   const Result<std::string> address =
       FindAddress(config_.launcher_address, config_.spec.interfaces);
   if (address.ok()) address_ = *address;  // preflight reports the error
-  if (std::ranges::none_of(findings, &Finding::timed_out)) {
+  volumes_respond_ = std::ranges::none_of(findings, &Finding::timed_out);
+  if (volumes_respond_) {
     StartSshd();
     AskVersion();
     AskAboutProgram();
   }
+  LoadIfPossible();
   faults_ = std::move(faults);  // last, because the worker is not ready before
   Tell();
 }
@@ -226,7 +228,7 @@ void WorkerReadiness::FindGpus() {
 }
 
 void WorkerReadiness::LoadIfPossible() {
-  if (data_there_ && gpus_known_ && !gpu_fault_) handlers_.on_loadable();
+  if (volumes_respond_ && data_there_ && gpus_known_ && !gpu_fault_) handlers_.on_loadable();
 }
 
 void WorkerReadiness::FillCache() {

@@ -32,8 +32,9 @@ class WorkerReadiness {
     // Called once with the driver's list of GPUs, if the worker has any.
     std::function<void(const GpuList&)> on_gpus;
     std::function<void(const GpuTrouble&)> on_gpu_trouble;
-    // Called once, when ranks can load: within Start() if there is no data cache and no GPU, and
-    // never if the cache cannot be filled or a GPU does not answer.
+    // Called once, when ranks can load: the checks have ended, the driver has listed the GPUs, and
+    // the data cache is filled. Never called if a check times out, the cache cannot be filled or a
+    // GPU does not answer.
     std::function<void()> on_loadable;
     std::function<void(const control::DataCacheProgress&)> on_progress;
   };
@@ -85,6 +86,7 @@ class WorkerReadiness {
   std::unique_ptr<GpuWatch> gpu_watch_;                  // null: the worker has no GPUs
   bool gpus_known_ = false;
   std::optional<control::PreflightFault> gpu_fault_;
+  bool volumes_respond_ = false;  // all checks have ended
   bool data_there_ = false;
   std::unique_ptr<DataCache> data_cache_;  // null: the job has no data cache
   std::optional<std::string> data_fault_;
