@@ -309,6 +309,7 @@ TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfAFileOfTheProgramCannotBeRead) {
     EXPECT_EQ(verdict.reason, control::kReasonPreflightFailed) << verdict.message;
     EXPECT_THAT(verdict.message, HasSubstr("check whether a volume of this Pod hangs"));
     EXPECT_THAT(verdict.message, HasSubstr("digits-worker-0"));
+    EXPECT_TRUE(job.agent(0).Wait(Seconds(10)).has_value()) << "the agent outlives the job";
   }
 }
 

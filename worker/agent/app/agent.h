@@ -52,6 +52,9 @@ class Agent final : private SlotActions {
   // Returns the reason if the agent ends with kExitDeviceUnhealthy; otherwise an empty text.
   const std::string& gpu_fault() const { return gpu_fault_; }
 
+  // Returns whether the destructor would block if a volume hangs.
+  bool UsesVolumes() const { return readiness_.UsesVolumes(); }
+
  private:
   // SlotActions
   void SendToLauncher(const control::Message& message) override;

@@ -1,6 +1,7 @@
 #include "worker/agent/app/agent_main.h"
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -132,6 +133,11 @@ int Run() {
   io.run();
   if (exit_code == control::kExitDeviceUnhealthy) WriteTerminationMessage((*agent)->gpu_fault());
   RemoveSnapshots(snapshots);
+  if ((*agent)->UsesVolumes()) {
+    ChildReaper::KillAll(kKillLimit);
+    std::fflush(nullptr);
+    _exit(exit_code);
+  }
   return exit_code;
 }
 

@@ -64,6 +64,10 @@ void WorkerReadiness::Stop() {
   if (data_cache_ != nullptr) data_cache_->Stop();
 }
 
+bool WorkerReadiness::UsesVolumes() const {
+  return preflight_->Running() || (data_cache_ != nullptr && data_cache_->Running());
+}
+
 std::optional<control::AgentReady> WorkerReadiness::Ready() const {
   const bool sshd_settled = ssh_port_ != 0 || sshd_fault_.has_value() || sshd_ == nullptr;
   if (!faults_.has_value() || questions_ > 0 || !sshd_settled || !gpus_known_) {

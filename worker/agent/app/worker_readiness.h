@@ -46,6 +46,8 @@ class WorkerReadiness {
   void Start();
   // Ends sshd and the copying of data; no handler runs afterwards.
   void Stop();
+  // Returns whether a thread still uses a volume. The destructor blocks if the volume hangs.
+  bool UsesVolumes() const;
 
   // Returns nothing while a check or the copying of data is in progress. Returns faults of
   // preflight earlier, because they do not depend on the data.

@@ -146,6 +146,7 @@ DataCache::DataCache(boost::asio::io_context& io, DataCacheSettings settings, Ha
   thread_ = std::jthread([this, settings = std::move(settings),
                           memory = std::move(memory)](const std::stop_token& stop) {
     Result<void> filled = FillOrSay(settings, memory, counters_, stop);
+    running_ = false;
     if (stop.stop_requested()) return;
     boost::asio::post(io_, [this, stop, filled = std::move(filled)] {
       if (!stop.stop_requested()) End(filled);

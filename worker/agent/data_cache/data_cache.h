@@ -55,6 +55,8 @@ class DataCache {
   void Stop();
 
   bool ended() const { return ended_; }
+  // Returns whether the thread has not ended. The destructor then blocks if the source hangs.
+  bool Running() const { return running_; }
   // Returns nothing before the data is measured and after the fill has ended.
   std::optional<control::DataCacheProgress> Progress() const;
 
@@ -70,7 +72,8 @@ class DataCache {
   std::int64_t reported_ = -1;  // bytes
   bool ended_ = false;
   FillCounters counters_;  // shared by thread_ and the io_context's thread
-  std::jthread thread_;    // last: joined before the members that it uses are destroyed
+  std::atomic<bool> running_{true};
+  std::jthread thread_;  // last: joined before the members that it uses are destroyed
 };
 
 }  // namespace ringmaster::agent

@@ -38,7 +38,7 @@ Preflight::Preflight(boost::asio::io_context& io, const Config& config,
 }
 
 void Preflight::Collect(const std::string& name, std::optional<Finding> finding) {
-  if (!done_ || pending_.erase(name) == 0) return;
+  if (pending_.erase(name) == 0 || !done_) return;
   if (finding.has_value()) findings_.push_back(*std::move(finding));
   if (pending_.empty()) Report();
 }

@@ -60,6 +60,9 @@ class Preflight {
   Preflight(boost::asio::io_context& io, const Config& config, std::map<std::string, Check> checks,
             std::chrono::milliseconds limit, Done done);
 
+  // Returns whether a check has not ended. The destructor would then block until it has.
+  bool Running() const { return !pending_.empty(); }
+
  private:
   void Collect(const std::string& name, std::optional<Finding> finding);
   void Report();

@@ -263,11 +263,13 @@ TEST(DataCache, SaysHowFarItIsAndThenThatTheDataIsThere) {
   };
   DataCache cache(io, folders.Settings(), std::move(handlers), {}, std::chrono::milliseconds(1));
   EXPECT_FALSE(cache.ended());
+  EXPECT_TRUE(cache.Running());
 
   io.run();
 
   EXPECT_EQ(told.ends, (std::vector<std::optional<std::string>>{std::nullopt}));
   EXPECT_TRUE(cache.ended());
+  EXPECT_FALSE(cache.Running());
   EXPECT_FALSE(cache.Progress().has_value());
   ASSERT_FALSE(told.progress.empty());
   EXPECT_EQ(told.progress.back().bytes_total, 3 * kMiB + 4);
