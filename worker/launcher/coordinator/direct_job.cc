@@ -3,6 +3,7 @@
 #include "worker/launcher/coordinator/direct_job.h"
 
 #include <algorithm>
+#include <csignal>
 #include <set>
 #include <string>
 #include <string_view>
@@ -142,6 +143,9 @@ void DirectJob::JudgeExits(Time now) {
 // program, so a long run counts as progress.
 void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   const RankExit& exit = end.exit;
+  if (exit.signal == SIGTERM && startup_.mpirun_exit() && startup_.mpirun_exit()->signal > 0) {
+    return FailOrStartAgainWithoutMpirun(now, *startup_.mpirun_exit());
+  }
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
   const std::string how = end.not_started ? WhyNotStarted(exit) : control::HowItEnded(exit);
   const std::string text = RankText(exit) + " " + how;
@@ -164,6 +168,19 @@ void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   PauseBeforeNextStart(now);
   const char* killed = exit.out_of_memory ? control::kReasonOOMKilled : control::kCauseRankKilled;
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
+}
+
+// If mpirun is killed, for example because its Pod lacks memory, its daemons end the ranks.
+void DirectJob::FailOrStartAgainWithoutMpirun(Time now, const MpirunExit& exit) {
+  const std::string text = "mpirun was killed by signal " + std::to_string(exit.signal) +
+                           " in the launcher's Pod; " + PrintedText(exit.last_lines);
+  failures_.ForgetCrashes(now - options_.restart_window);
+  failures_.Crash(now, gate_opened_at_, {}, text);
+  if (failures_.CrashLimitReached()) {
+    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), 128 + exit.signal});
+  }
+  PauseBeforeNextStart(now);
+  Stop(now, text, control::kCauseRankKilled);
 }
 
 // Restarts a silent program if the user has limited how long it may be silent. The launcher does

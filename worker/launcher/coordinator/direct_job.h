@@ -28,6 +28,7 @@ class DirectJob final : public Job {
   void Advance(Time now) override;
   void JudgeExits(Time now);
   void FailOrStartAgain(Time now, const ReportedExit& end);
+  void FailOrStartAgainWithoutMpirun(Time now, const MpirunExit& exit);
   void JudgeStall(Time now);
   void PauseBeforeNextStart(Time now);
   void ReformIfNeeded(Time now);

@@ -18,6 +18,7 @@ using control::LauncherPhase;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr control::OutOfMemory kOutOfMemory{64 << 20, 64 << 20};
 
@@ -374,6 +375,29 @@ TEST_F(CrashesOfAnotherProgram, BySigtermThatNoAgentSentCountToo) {
 
   ASSERT_TRUE(world->Decided());
   EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+}
+
+// The daemons of an mpirun that was killed end the ranks.
+TEST_F(CrashesOfAnotherProgram, BySigtermThatFollowTheKillOfMpirunNameMpirun) {
+  const auto kill_mpirun = [this] {
+    world->MpirunEnds(-1, {}, 9);
+    for (const int worker : {0, 1}) world->Exit(worker, 0, 15);
+    world->Pass(3s, everyone);
+  };
+  for (int time = 1; time <= 4; ++time) {
+    kill_mpirun();
+    EXPECT_THAT(world->membership.Status(world->now).message,
+                HasSubstr("mpirun was killed by signal 9 in the launcher's Pod"));
+    ASSERT_NO_FATAL_FAILURE(StartAgain()) << time;
+  }
+  kill_mpirun();
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_EQ(world->Verdict()->verdict.reason, "CrashLoop");
+  EXPECT_THAT(world->Verdict()->verdict.message,
+              AllOf(StartsWith("mpirun was killed by signal 9"), HasSubstr("5 times in a row")));
+  EXPECT_EQ(world->Verdict()->exit_code, 137);
+  EXPECT_FALSE(world->Verdict()->verdict.first_failure.has_value());
 }
 
 // An agent ends its programs after it was disconnected from the launcher for some time.

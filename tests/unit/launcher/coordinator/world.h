@@ -194,8 +194,8 @@ struct World {
 
   void Close(int worker) { Take(membership.OnClosed(now, connections.at(worker))); }
 
-  void MpirunEnds(int code, std::vector<std::string> lines = {}) {
-    Take(membership.OnMpirunExited(now, LastStart().cohort, {code, 0, "", std::move(lines)}));
+  void MpirunEnds(int code, std::vector<std::string> lines = {}, int signal = 0) {
+    Take(membership.OnMpirunExited(now, LastStart().cohort, {code, signal, "", std::move(lines)}));
   }
 
   void Take(Actions more) {
