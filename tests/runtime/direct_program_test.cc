@@ -36,6 +36,18 @@ class DirectProgram : public testing::Test {
   }
 };
 
+// A program that leaves a process in another session and is killed. When it is started again, it
+// fails if that process still runs.
+control::LaunchSpec LeavesASession(const std::string& folder) {
+  const std::string left = folder + "/left-$RANK";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "[ -f " + left + " ] && { kill -0 $(cat " + left + ") && exit 3; exit 0; }; " +
+                      "setsid sh -c 'echo $$ > " + left + "; exec sleep 600' & " + "until [ -s " +
+                      left + " ]; do sleep 0.1; done; kill -9 $$"};
+  return spec;
+}
+
 TEST_F(DirectProgram, AnMpiProgramReducesAcrossHosts) {
   control::LaunchSpec spec;
   spec.command = {MpiSumProgram()};
@@ -108,6 +120,17 @@ TEST_F(DirectProgram, NamesTheRankThatFails) {
   EXPECT_EQ(verdict.first_failure->exit_code, 3);
   EXPECT_EQ(verdict.first_failure->pod, "digits-worker-1");
   EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 gives up"));
+}
+
+TEST_F(DirectProgram, WhatItLeavesInASessionOfItsOwnEndsWithIt) {
+  const std::string folder = "/var/tmp/ringmaster-test-left-" + std::to_string(::getpid());
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  Job job(3, LeavesASession(folder));
+
+  const control::Verdict verdict = Run(&job);
+  std::filesystem::remove_all(folder);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
 }
 
 TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
@@ -398,13 +421,7 @@ TEST_F(ForeignImage, AnotherMpirunThanOpenMpisIsLeftAlone) {
 
 // Children in another session, such as the ranks of torchrun, survive when their parent is killed.
 TEST_F(ForeignImage, WhatAProgramLeavesInASessionOfItsOwnEndsWithIt) {
-  const std::string left = bin_ + "/left-$RANK";
-  control::LaunchSpec spec;
-  spec.command = {"sh", "-c",
-                  "[ -f " + left + " ] && { kill -0 $(cat " + left + ") && exit 3; exit 0; }; " +
-                      "setsid sh -c 'echo $$ > " + left + "; exec sleep 600' & " + "until [ -s " +
-                      left + " ]; do sleep 0.1; done; kill -9 $$"};
-  Job job(3, spec);
+  Job job(3, LeavesASession(bin_));
 
   const control::Verdict verdict = Run(&job);
 

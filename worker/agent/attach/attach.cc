@@ -18,6 +18,7 @@ namespace ringmaster::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
+constexpr std::chrono::milliseconds kOrphansLimit{500};
 constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit on bytes queued for the agent
 constexpr char kCohortFlag[] = "--cohort=";
 constexpr char kStayFlag[] = "--stay";  // do not change the directory that mpirun chose
@@ -235,6 +236,7 @@ void Attach::ReportCannotStart(const std::string& reason) {
 }
 
 void Attach::OnProgramEnd(ProcessEnd end, const LastLines& last_lines) {
+  reaper_->KillOrphans(kOrphansLimit);  // what the program left in sessions of its own
   if (agent_gone_) {
     return End(1, "lost the agent of " + host_ +
                       " and stopped the program; the worker is gone or terminating");
