@@ -26,6 +26,7 @@
 #include "worker/trainer/checkpoint/state_keeper.h"
 #include "worker/trainer/comm/abandoned_connects.h"
 #include "worker/trainer/comm/file_store.h"
+#include "worker/trainer/comm/nccl/abort_limit.h"
 #include "worker/trainer/compression/compressed_reducer.h"
 #include "worker/trainer/environment/make_communicators.h"
 #include "worker/trainer/environment/rank_environment.h"
@@ -298,7 +299,10 @@ Result<int> Run(const TrainOptions& options, Lasting& lasting) {
                        .timeline = timeline.get()};
   const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
   if (timeline) timeline->Write();
-  if (summary.ok() || session.end() == SessionEnd::kDone) return 0;
+  if (summary.ok() || session.end() == SessionEnd::kDone) {
+    NothingIsLeftToDo();
+    return 0;
+  }
   return Fail(summary.error(), FaultOfRank(options, prepared->gpu.get()), session.end());
 }
 

@@ -1,11 +1,17 @@
 #include "worker/trainer/comm/nccl/abort_limit.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <unistd.h>
 #include <utility>
 
 namespace ringmaster::trainer {
+namespace {
+
+std::atomic<bool> nothing_is_left = false;
+
+}  // namespace
 
 AbortLimit::AbortLimit(std::chrono::milliseconds limit,
                        std::function<void(const std::string& what)> end)
@@ -46,7 +52,15 @@ void AbortLimit::Run(const std::stop_token& stop) {
   }
 }
 
+void NothingIsLeftToDo() { nothing_is_left = true; }
+
 void EndProcessThatHangs(const std::string& what) {
+  if (nothing_is_left) {
+    std::fprintf(stderr, "ringmaster-train: %s did not return in time after training ended\n",
+                 what.c_str());
+    std::fflush(nullptr);
+    ::_exit(0);
+  }
   std::fprintf(stderr,
                "ringmaster-train: %s did not return in time: this process can no longer use its "
                "GPU and exits so that it is restarted\n",

@@ -1,0 +1,22 @@
+#include "worker/trainer/comm/nccl/abort_limit.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace ringmaster::trainer {
+namespace {
+
+TEST(EndProcessThatHangs, IsAFailureOnlyBeforeTrainingHasEnded) {
+  EXPECT_EXIT(EndProcessThatHangs("ncclCommAbort"), testing::KilledBySignal(SIGKILL),
+              "ncclCommAbort did not return in time: .* is restarted");
+  EXPECT_EXIT(
+      {
+        NothingIsLeftToDo();
+        EndProcessThatHangs("ncclCommAbort");
+      },
+      testing::ExitedWithCode(0), "ncclCommAbort did not return in time after training ended");
+}
+
+}  // namespace
+}  // namespace ringmaster::trainer
