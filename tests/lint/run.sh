@@ -106,7 +106,7 @@ check_headers() {
 
 # For a header, clang-tidy uses the flags of the source with the most similar name.
 check_tidy() {
-  matching '^(common|include|operator|cli|worker|examples|tests|bench)/.*\.(cc|h)$' || return 0
+  matching '^(common|include|operator|cli|worker|tests|bench)/.*\.(cc|h)$' || return 0
   configure || return
   local built
   mapfile -t built < <(tests/lint/headers.py --built "${chosen[@]}")
