@@ -110,7 +110,8 @@ TEST_F(CheckpointTrackerTest, TheVerdictHasTheNewestCompleteOne) {
   for (const int rank : {0, 1, 2}) {
     world.Say(rank, control::RankDone{.epoch = epoch, .rank = rank, .trained = true});
   }
-  world.Take(world.membership.OnTerminate(world.now));
+  for (const int worker : {0, 1, 2}) world.Exit(worker, 0);
+  world.MpirunEnds(0);
 
   ASSERT_TRUE(world.Decided());
   ASSERT_TRUE(world.Verdict()->verdict.checkpoint.has_value());
