@@ -42,8 +42,10 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
 std::vector<std::string> ElasticSlots::Running() const {
   std::vector<std::string> running;
   for (const Slot& slot : slots_) {
-    // Count a process that is still loading, because it may be a member of a newer world.
-    const bool counts = slot.connected || slot.wanted.has_value();
+    // Count a process that is still loading, because it may be a member of a newer world, and a
+    // released one, which may have closed its connection.
+    const bool released = slot.running && slot.released;
+    const bool counts = slot.connected || slot.wanted.has_value() || released;
     if (counts && !slot.stopping && !slot.killed && !ending_) running.push_back(slot.start);
   }
   return running;

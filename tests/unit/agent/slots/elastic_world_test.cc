@@ -389,6 +389,20 @@ TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
   EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
 }
 
+TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankRunsAlthoughItClosedItsConnection) {
+  Run({1, 2});
+  ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnRelease({{1, 2}});
+  slots.OnRankGone(0);
+  actions.Done();
+  actions.to_launcher.clear();
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_EQ(actions.Done(), "launcher:WorldReport 1.2, launcher:RankDone 1.2");
+  EXPECT_THAT(actions.Told<WorldReport>()[0].running, SizeIs(1));
+}
+
 TEST_F(ElasticWorld, AReleasedRankThatEndedBadlyIsNotDone) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
