@@ -201,10 +201,10 @@ class LogSession {
       if (end.exit_code != 0) Note(followed, ErrorOfKubectl(followed.errors, end));
       return Pump();
     }
-    const Error error = ErrorOfKubectl(followed.errors, end);
+    const Error failure = ErrorOfKubectl(followed.errors, end);
     const bool denied =
-        error.kind == ErrorKind::kForbidden || error.kind == ErrorKind::kUnauthorized;
-    if (denied && end.exit_code != 0) return Fail(error);
+        failure.kind == ErrorKind::kForbidden || failure.kind == ErrorKind::kUnauthorized;
+    if (denied && end.exit_code != 0) return Fail(failure);
     // Retry later, when the watch has shown whether the container ended or the connection broke.
     followed.retry = std::make_unique<boost::asio::steady_timer>(io_, kRetry);
     followed.retry->async_wait(
