@@ -46,7 +46,6 @@ bool ElasticJob::AllEndedWell() const {
 void ElasticJob::Release(Time now) {
   released_at_ = now;
   failures_.Reset();
-  failures_.ForgetCrashes(Time::max());
 }
 
 // A script that fails after training fails the job: no restart could repeat only this part of it.

@@ -56,9 +56,8 @@ bool ElasticJob::CanWait(const control::Message& message) const {
 void ElasticJob::Advance(Time now) {
   unsettled_ = false;
   AskForMembers(now);
-  if (failures_.CrashLimitReached() && phase_ != LauncherPhase::kFinished) {
-    return JudgeFailures(now);
-  }
+  const bool over = phase_ == LauncherPhase::kFinished || released_at_;
+  if (failures_.CrashLimitReached() && !over) return JudgeFailures(now);
   switch (phase_) {
     case LauncherPhase::kWaitingForOrder:
     case LauncherPhase::kFinished:

@@ -60,10 +60,10 @@ void Sgd::Step(int64_t step) {
                     .rate = static_cast<float>(RateAt(options_, step)),
                     .weight_decay = static_cast<float>(options_.weight_decay)});
   } else {
-    at::_fused_sgd_({parameters}, {gradients}, {velocity}, options_.weight_decay, options_.momentum,
+    const at::Tensor unscaled = scale == nullptr ? gradients : gradients / scale->value();
+    at::_fused_sgd_({parameters}, {unscaled}, {velocity}, options_.weight_decay, options_.momentum,
                     RateAt(options_, step), /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
-                    /*is_first_step=*/false,
-                    scale == nullptr ? std::nullopt : std::optional(scale->value()));
+                    /*is_first_step=*/false);
   }
   if (scale != nullptr) scale->Applied();
   if (options_.averages == 0) return;

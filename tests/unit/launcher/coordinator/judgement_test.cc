@@ -111,7 +111,9 @@ TEST_F(AfterTraining, ARankThatFailsFailsTheJob) {
              137}}) {
     Release();
     if (c.checkpoint) {
-      world->Say(0, control::CheckpointDone{world->membership.epoch(), 0, 100, 1});
+      const control::Epoch epoch = world->membership.epoch();
+      world->Say(0, control::CheckpointWritten{epoch, 0, 100, 0, 1, ""});
+      world->Say(0, control::CheckpointDone{epoch, 0, 100, 1});
     }
     world->Exit(1, 0);
     world->Pass(60s, {0, 1});
