@@ -52,6 +52,7 @@ class [[gnu::visibility("default")]] Elastic {
     // step() is right on a rank that joins and after a checkpoint is loaded.
     std::vector<at::Tensor> state{};
     // Tensors that the forward pass changes, such as running_mean and running_var of BatchNorm.
+    // Their shapes, types and devices must not change.
     // Applied() replaces them on all ranks by their mean, weighted by the ranks' samples; Begin()
     // undoes the changes of a discarded step. Ranks that join receive them, and checkpoints contain
     // them. Float32, without gaps, on the parameters' device, without gradients.

@@ -22,6 +22,7 @@
 #include "worker/trainer/environment/rank_environment.h"
 #include "worker/trainer/environment/rank_failure.h"
 #include "worker/trainer/gpu/gpu.h"
+#include "worker/trainer/library/buffer_means.h"
 #include "worker/trainer/numeric/alignment.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/telemetry/audit_log.h"
@@ -155,7 +156,6 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
  private:
   Result<void> Compute(const at::Tensor& loss_sum);
   void RunBackward(const at::Tensor& loss_sum, double buffers_weight);
-  void RestoreBuffers();
   Result<std::unique_ptr<trainer::StateKeeper>> OpenKeeper(std::string model, std::string shaping);
 
   const Options options_;
@@ -165,7 +165,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   trainer::AuditLog audit_;
   std::unique_ptr<trainer::Gpu> gpu_;
   std::unique_ptr<trainer::MembershipSource> membership_;
-  std::vector<at::Tensor> means_;  // by buffer: its mean after the last applied step
+  BufferMeans buffers_;
   std::unique_ptr<trainer::Buckets> buckets_;
   std::unique_ptr<trainer::TensorState> state_;
   std::unique_ptr<trainer::StateKeeper> keeper_;
@@ -203,11 +203,10 @@ Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
   trainer::GradientMemory memory;
   if (gpu_) memory = [this](std::size_t bytes) { return gpu_->ReducedInPlace(bytes); };
   trainer::BucketOptions bucket_options;
-  std::vector<at::Tensor> reduced;
-  for (const at::Tensor& buffer : options_.buffers) {
-    bucket_options.averages += trainer::AlignedCount(buffer.numel());
-    means_.push_back(buffer.detach().clone().set_requires_grad(true));
-    reduced.push_back(means_.back());
+  buffers_ = BufferMeans(options_.buffers);
+  std::vector<at::Tensor> reduced = buffers_.means();
+  for (const at::Tensor& mean : reduced) {
+    bucket_options.averages += trainer::AlignedCount(mean.numel());
   }
   reduced.insert(reduced.end(), parameters.begin(), parameters.end());
   buckets_ = std::make_unique<trainer::Buckets>(std::move(reduced), bucket_options, memory);
@@ -254,6 +253,7 @@ Result<std::unique_ptr<trainer::StateKeeper>> Elastic::Rank::OpenKeeper(std::str
 
 std::optional<Elastic::Share> Elastic::Rank::Begin() {
   if (!error_.empty() || released_) return std::nullopt;
+  if (const auto kept = buffers_.Check(); !kept.ok()) return Fail(kept.error()), std::nullopt;
   // If a world breaks before all ranks are released, another world follows, whose ranks may have to
   // repeat the last step.
   while (step() >= options_.steps) {
@@ -261,10 +261,10 @@ std::optional<Elastic::Share> Elastic::Rank::Begin() {
     const trainer::Outcome<> finished = session_->Finish(progress_);
     if (finished.failed()) Fail(finished.error());
     released_ = finished.happened();
-    RestoreBuffers();
+    buffers_.Restore();
     if (released_ || finished.failed()) return std::nullopt;
   }
-  RestoreBuffers();
+  buffers_.Restore();
   begun_ = clock_.Now();
   position_->Enter(RankPhase::kCompute);
   earlier_losses_.reset();
@@ -288,6 +288,7 @@ void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
 
 // Runs the backward pass; returns LibTorch's error, or the program's.
 Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
+  if (const auto kept = buffers_.Check(); !kept.ok()) return kept;
   if (!computed_.ok()) return computed_;
   try {
     const at::Tensor loss = loss_sum.detach();
@@ -302,19 +303,10 @@ Result<void> Elastic::Rank::Compute(const at::Tensor& loss_sum) {
   return {};
 }
 
-// Also makes each buffer, multiplied by the weight, the gradient of its mean. The sum of these
-// gradients over the ranks is the new mean.
 void Elastic::Rank::RunBackward(const at::Tensor& loss_sum, double buffers_weight) {
   torch::autograd::variable_list roots{loss_sum};
-  for (std::size_t i = 0; i < means_.size(); ++i) {
-    roots.push_back((means_[i] * (options_.buffers[i].detach() * buffers_weight)).sum());
-  }
+  buffers_.AddRoots(buffers_weight, roots);
   torch::autograd::backward(roots);
-}
-
-void Elastic::Rank::RestoreBuffers() {
-  const at::NoGradGuard no_graph;
-  for (std::size_t i = 0; i < means_.size(); ++i) options_.buffers[i].copy_(means_[i]);
 }
 
 bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
@@ -335,8 +327,8 @@ bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
 }
 
 void Elastic::Rank::Applied() {
-  for (const at::Tensor& mean : means_) mean.detach().copy_(mean.grad());
-  RestoreBuffers();
+  if (const auto kept = buffers_.Check(); !kept.ok()) return Fail(kept.error());
+  buffers_.Adopt();
   const auto took = clock_.Now() - begun_;
   const double seconds = std::chrono::duration<double>(took).count();
   position_->Applied(step() + 1, took, took - waited_);
@@ -373,12 +365,18 @@ std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Opti
 Elastic::Elastic(std::unique_ptr<Rank> rank) : rank_(std::move(rank)) {}
 Elastic::~Elastic() = default;
 
-std::optional<Elastic::Share> Elastic::Begin() { return rank_->Begin(); }
+std::optional<Elastic::Share> Elastic::Begin() try {
+  return rank_->Begin();
+} catch (const std::exception& error) {
+  return rank_->Fail(ErrorOf(error)), std::nullopt;
+}
 void Elastic::Backward(const at::Tensor& loss_sum) { rank_->Backward(loss_sum); }
 bool Elastic::BackwardAndReduce(const at::Tensor& loss_sum) {
   return rank_->BackwardAndReduce(loss_sum);
 }
-void Elastic::Applied() { rank_->Applied(); }
+void Elastic::Applied() try { rank_->Applied(); } catch (const std::exception& error) {
+  rank_->Fail(ErrorOf(error));
+}
 
 int64_t Elastic::step() const { return rank_->step(); }
 int Elastic::rank() const { return rank_->rank(); }

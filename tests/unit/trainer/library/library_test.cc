@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct Program {
     torch::NoGradGuard no_graph;
     for (torch::Tensor& parameter : model->parameters()) parameter.fill_(0.5);
     trainer = Elastic::Start(model->parameters(), {.global_batch = kBatch, .steps = kSteps});
+  }
+  void RestartWith(const torch::Tensor& buffer) {
+    trainer.reset();
+    trainer = Elastic::Start(model->parameters(),
+                             {.global_batch = kBatch, .steps = kSteps, .buffers = {buffer}});
   }
   torch::Tensor Loss() {
     const auto input = torch::arange(kBatch * 3, torch::kFloat).view({kBatch, 3}) / 10;
@@ -113,10 +119,7 @@ TEST(Library, BuffersAreThoseOfTheForwardPassesOfAppliedSteps) {
 
 TEST(Library, AnotherBackwardIsNoticedBesideBuffersToo) {
   Program program;
-  program.trainer.reset();
-  torch::Tensor buffer = torch::zeros({3});
-  program.trainer = Elastic::Start(program.model->parameters(),
-                                   {.global_batch = kBatch, .steps = kSteps, .buffers = {buffer}});
+  program.RestartWith(torch::zeros({3}));
   program.Train([&] {
     if (program.trainer->step() == 2) program.Loss().backward();
   });
@@ -137,6 +140,46 @@ TEST(Library, BuffersThatCannotBeReducedAreRefusedByName) {
   EXPECT_THAT(error(torch::zeros({2, 2}).slice(1, 0, 1)), HasSubstr("buffer 1 has gaps"));
   EXPECT_THAT(error(torch::zeros({1}).set_requires_grad(true)),
               HasSubstr("buffer 1 requires a gradient"));
+}
+
+TEST(Library, ABufferThatIsResizedEndsTrainingWithItsName) {
+  for (const std::string_view when : {"before the step", "in the step", "before Applied()"}) {
+    Program program;
+    torch::Tensor buffer = torch::zeros({3});
+    program.RestartWith(buffer);
+    const auto reach = [&](std::string_view now) {
+      if (now == when) buffer.resize_({5});
+    };
+
+    reach("before the step");
+    const bool begun = program.trainer->Begin().has_value();
+    reach("in the step");
+    const bool reduced = begun && program.trainer->BackwardAndReduce(program.Loss());
+    reach("before Applied()");
+    if (reduced) program.trainer->Applied();
+
+    EXPECT_FALSE(program.trainer->Begin()) << when;
+    EXPECT_THAT(program.trainer->error(), HasSubstr("buffer 0 was resized")) << when;
+    EXPECT_EQ(program.trainer->Report(), control::kExitUserError) << when;
+    EXPECT_EQ(program.trainer->step(), 0) << when;
+  }
+}
+
+TEST(Library, ErrorsOfLibTorchAreNotThrown) {
+  for (const bool applied : {false, true}) {
+    Program program;
+    torch::Tensor buffer = torch::zeros({3});
+    program.RestartWith(buffer);
+
+    const bool reduced =
+        applied && program.trainer->Begin() && program.trainer->BackwardAndReduce(program.Loss());
+    ASSERT_EQ(reduced, applied) << program.trainer->error();
+    buffer.set_data(torch::zeros({1}).expand({3}));  // LibTorch does not write to such tensors
+    if (applied) program.trainer->Applied();
+
+    EXPECT_FALSE(program.trainer->Begin()) << applied;
+    EXPECT_THAT(program.trainer->error(), HasSubstr("while computing: ")) << applied;
+  }
 }
 
 TEST(Library, ATensorThatIsGivenTwiceIsRefusedByName) {
