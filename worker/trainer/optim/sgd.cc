@@ -61,7 +61,9 @@ void Sgd::Step(int64_t step) {
                     .weight_decay = static_cast<float>(options_.weight_decay)});
   } else {
     const at::Tensor unscaled = scale == nullptr ? gradients : gradients / scale->value();
-    at::_fused_sgd_({parameters}, {unscaled}, {velocity}, options_.weight_decay, options_.momentum,
+    std::vector<at::Tensor> velocities;  // LibTorch wants none without momentum
+    if (options_.momentum != 0) velocities.push_back(velocity);
+    at::_fused_sgd_({parameters}, {unscaled}, velocities, options_.weight_decay, options_.momentum,
                     RateAt(options_, step), /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
                     /*is_first_step=*/false);
   }
