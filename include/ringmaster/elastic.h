@@ -52,10 +52,10 @@ class [[gnu::visibility("default")]] Elastic {
     // step() is right on a rank that joins and after a checkpoint is loaded.
     std::vector<at::Tensor> state{};
     // Tensors that the forward pass changes, such as running_mean and running_var of BatchNorm.
-    // Their shapes, types and devices must not change.
     // Applied() replaces them on all ranks by their mean, weighted by the ranks' samples; Begin()
     // undoes the changes of a discarded step. Ranks that join receive them, and checkpoints contain
-    // them. Float32, without gaps, on the parameters' device, without gradients.
+    // them. Float32, without gaps, on the parameters' device, without gradients. Their shapes,
+    // types and devices must not change.
     std::vector<at::Tensor> buffers{};
     // Other settings that affect training, one "name=value" per line: learning rate, seed, data.
     // They must be equal on all ranks. The job reports differences from a loaded checkpoint.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Makes a folder hang, like a volume whose server is gone: mounts a FUSE file system, which nobody
-// serves, over the folder. Needs root and /dev/fuse.
+// Makes a folder hang, like a volume whose server does not respond: mounts a FUSE file system that
+// no process serves over the folder. Needs root and /dev/fuse.
 
 #include <fcntl.h>
 #include <string>

@@ -37,7 +37,7 @@ void Job::FinishIfReleased(Time now) {
   if (all_ended || now - since >= options_.release_within) Succeed(now);
 }
 
-// Returns the Pods of the released world with a rank whose end is not known.
+// Returns the Pods of the released world with a rank that is not known to have exited with code 0.
 std::set<std::string> Job::PodsLostAfterTraining() const {
   std::set<std::string> pod_uids;
   for (const control::Member& member : world_.members()) {

@@ -300,7 +300,7 @@ Result<int> Run(const TrainOptions& options, Lasting& lasting) {
   const Result<RunSummary> summary = Train(workload, session, optimizer, *log, clock, plan);
   if (timeline) timeline->Write();
   if (summary.ok() || session.end() == SessionEnd::kDone) {
-    NothingIsLeftToDo();
+    NoteTrainingEnded();
     return 0;
   }
   return Fail(summary.error(), FaultOfRank(options, prepared->gpu.get()), session.end());

@@ -71,7 +71,7 @@ for rank in 0 1; do
 done
 at_step 3 "$folder/hung-0"
 { exec 9<>/dev/fuse; } 2>/dev/null || true
-if mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung "$folder/volume" 2>/dev/null; then  # nobody serves it
+if mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung "$folder/volume" 2>/dev/null; then  # no process serves it
   at_step $(($(grep -c '"step"' "$folder/hung-0") + 10)) "$folder/hung-0"
   kill -9 "${pids[1]}"
   code=0

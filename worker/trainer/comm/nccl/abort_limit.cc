@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-std::atomic<bool> nothing_is_left = false;
+std::atomic<bool> training_ended = false;
 
 }  // namespace
 
@@ -52,10 +52,10 @@ void AbortLimit::Run(const std::stop_token& stop) {
   }
 }
 
-void NothingIsLeftToDo() { nothing_is_left = true; }
+void NoteTrainingEnded() { training_ended = true; }
 
 void EndProcessThatHangs(const std::string& what) {
-  if (nothing_is_left) {
+  if (training_ended) {
     std::fprintf(stderr, "ringmaster-train: %s did not return in time after training ended\n",
                  what.c_str());
     std::fflush(nullptr);

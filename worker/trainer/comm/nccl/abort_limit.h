@@ -58,9 +58,9 @@ class AbortLimit {
 };
 
 // Prints the name of the call that hung to standard error and kills the process. The exit counts as
-// a crash: toward the job's crash limit, not toward its restart limit. After NothingIsLeftToDo() it
-// ends the process with code 0, so that a job that is complete does not fail.
+// a crash: toward the job's crash limit, not toward its restart limit. After NoteTrainingEnded() it
+// ends the process with code 0, so that a completed job does not fail.
 [[noreturn]] void EndProcessThatHangs(const std::string& what);
-void NothingIsLeftToDo();
+void NoteTrainingEnded();
 
 }  // namespace ringmaster::trainer

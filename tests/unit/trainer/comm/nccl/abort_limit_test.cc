@@ -12,7 +12,7 @@ TEST(EndProcessThatHangs, IsAFailureOnlyBeforeTrainingHasEnded) {
               "ncclCommAbort did not return in time: .* is restarted");
   EXPECT_EXIT(
       {
-        NothingIsLeftToDo();
+        NoteTrainingEnded();
         EndProcessThatHangs("ncclCommAbort");
       },
       testing::ExitedWithCode(0), "ncclCommAbort did not return in time after training ended");
