@@ -20,7 +20,7 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-import results  # noqa: E402  commit, machine and the text of a value, as the figures have them
+import results  # commit, machine and the text of a value, as the figures have them
 
 FIGURES = ["allreduce", "training", "pytorch", "partial-fc"]  # B12 is in the output of the tests
 FORM = {"form": int, "date": str, "commit": str, "machine": str, "kernel": str, "driver": str, "topology": list,

@@ -19,7 +19,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "deploy"))
-import gpu_report  # noqa: E402
+import gpu_report
 BEGIN, END = "<!-- rendered by render.py: begin -->", "<!-- rendered by render.py: end -->"
 COPY_BEGIN, COPY_END = (f"# rendered by docs/render.py from ringmaster.dev_trainingjobs.yaml: {word}\n" for word in ("begin", "end"))
 

@@ -9,7 +9,7 @@ build=(
   libgtest-dev libgmock-dev
   libopenmpi-dev openmpi-bin openssh-server openssh-client
 )
-cluster=(containerd runc containernetworking-plugins iptables nftables iproute2 conntrack openssl curl jq pigz shellcheck)
+cluster=(containerd runc containernetworking-plugins iptables nftables iproute2 conntrack openssl curl jq pigz shellcheck pyflakes3)
 images=(buildah mmdebstrap debian-archive-keyring uidmap zstd busybox-static musl)
 
 packages=()

@@ -52,7 +52,7 @@ refused() { # text check: the check must print the text, for all files and for t
   done
   git clean -qfd && git checkout -q .
 }
-quick=(format shell gofmt markdown words length arrows headers tidy)
+quick=(format shell python gofmt markdown words length arrows headers tidy)
 ! command -v go >/dev/null || quick+=(vet)
 accepted all "${quick[@]}"
 accepted changed
@@ -67,6 +67,9 @@ echo 'echo $1' >>deploy/say
 refused SC2086 shell
 printf '#!/usr/bin/env bash\ncd $1\n' >deploy/new.sh
 refused deploy/new.sh shell
+
+printf 'import os\n' >deploy/new.py
+refused "deploy/new.py:1:1: 'os' imported but unused" python
 
 echo 'func  two() int { return 2 }' >>deploy/small.go
 refused deploy/small.go gofmt

@@ -4,7 +4,7 @@
 #   run.sh changed [CHECK...]    files that differ from where this branch left main; LINT_BASE names another commit
 #   run.sh all [CHECK...]        every file
 #
-# Checks: format shell gofmt markdown words length arrows headers vet tidy. Without names, all checks run, except tidy
+# Checks: format shell python gofmt markdown words length arrows headers vet tidy. Without names, all checks run, except tidy
 # in `run.sh all`: clang-tidy takes hours for the tree.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -51,6 +51,11 @@ check_shell() {
     esac
   done <<<"$files")
   [ ${#chosen[@]} -eq 0 ] || shellcheck "${chosen[@]}"
+}
+
+check_python() {
+  matching '\.py$' || return 0
+  pyflakes3 "${chosen[@]}"
 }
 
 check_gofmt() {
@@ -118,7 +123,7 @@ scope=${1:-}
 shift
 checks=("$@")
 if [ $# -eq 0 ]; then
-  checks=(format shell gofmt markdown words length arrows headers vet)
+  checks=(format shell python gofmt markdown words length arrows headers vet)
   [ "$scope" = all ] || checks+=(tidy)
 fi
 if [ "$scope" = changed ]; then base=$(base_of); else base=$(base_of 2>/dev/null) || base=; fi

@@ -1,14 +1,15 @@
 """Tests scripts that use the package wrongly or as they would use plain PyTorch, and what a failed step has changed. Each script runs
 in a separate process."""
 
+import importlib
 import os
 import sys
 import traceback
 import unittest
 
-import torch._dynamo  # before the forks; an optimizer's first step imports it
-
 from ringmaster import RingmasterError
+
+importlib.import_module("torch._dynamo")  # before the forks; an optimizer's first step imports it
 
 BEGIN = """
 import sys

@@ -17,11 +17,11 @@ if "CPU_GROUPS" in os.environ:  # control groups, one a rank; its import counts,
     with open(f"{os.environ['CPU_GROUPS']}{os.environ['LOCAL_RANK']}/cgroup.procs", "w") as procs:
         procs.write(str(os.getpid()))
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-from networks import Mnist  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+import torch
+import torch.distributed as dist
+from networks import Mnist
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 
 def main():

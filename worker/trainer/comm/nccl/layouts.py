@@ -41,7 +41,7 @@ def pip(*arguments):
 
 def all_versions():
     listed = re.search(r"Available versions: (.*)", pip("index", "versions", PACKAGE)).group(1).split(", ")
-    numbers = lambda version: tuple(int(part) for part in version.split(".")[:3])  # noqa: E731
+    numbers = lambda version: tuple(int(part) for part in version.split(".")[:3])
     return sorted((version for version in listed if numbers(version)[:2] >= OLDEST), key=numbers)
 
 
