@@ -46,9 +46,9 @@ std::optional<std::chrono::milliseconds> LookAgain(JobMemory& memory) {
 std::optional<std::chrono::milliseconds> AfterRefusal(const Refusal& refusal, Clock::Time now,
                                                       JobMemory& memory) {
   const std::optional<Refusal>& known = memory.refusal;
-  const bool told = known && known->reason == refusal.reason && known->message == refusal.message;
+  const bool reported = known && known->cause == refusal.cause && known->message == refusal.message;
   memory.refusal = refusal;
-  if (!told) return LookAgain(memory);
+  if (!reported) return LookAgain(memory);
   return std::max(kLookAgain, std::chrono::ceil<std::chrono::milliseconds>(refusal.retry_at - now));
 }
 

@@ -35,7 +35,7 @@ ActResult Actor::Act(const Plan& plan) {
   const ActResult result = requests_.SoFar();
   if (result.refusal) {
     LogWarn("Failed to apply the plan of a job", {{"job", requests_.key()},
-                                                  {"reason", result.refusal->reason},
+                                                  {"reason", ReasonOf(result.refusal->cause)},
                                                   {"message", result.refusal->message}});
   }
   return result;

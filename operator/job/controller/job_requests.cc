@@ -107,7 +107,7 @@ bool JobRequests::IsOwn(const kube::Resource& resource, const std::string& name,
       result.again = true;
     });
   } else if (leftover) {
-    Refusal refusal = MakeRefusal(api::kReasonCreating,
+    Refusal refusal = MakeRefusal(RefusalCause::kNameInUse,
                                   "waiting until the " + what +
                                       (own ? ", which is being deleted, is gone"
                                            : " of an earlier job of this name is removed"),
@@ -151,14 +151,15 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
 void JobRequests::NoteRefusal(Refusal refusal) {
   Note([&](ActResult& result) {
     // Prefer a refusal that the user must correct, because it does not resolve itself.
-    if (!result.refusal || (refusal.user_error && !result.refusal->user_error)) {
+    const bool must_correct = refusal.cause == RefusalCause::kInvalidPod;
+    if (!result.refusal || (must_correct && result.refusal->cause != RefusalCause::kInvalidPod)) {
       result.refusal = std::move(refusal);
     }
   });
 }
 
 void JobRequests::NoteConflict(std::string message) {
-  NoteRefusal(MakeRefusal(api::kReasonNameConflict, std::move(message), failures_before_,
+  NoteRefusal(MakeRefusal(RefusalCause::kNameConflict, std::move(message), failures_before_,
                           tools_.clock.Now()));
 }
 

@@ -310,7 +310,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api
   const std::shared_ptr<const Credentials> none;
   if (api::IsTerminal(job.status)) return none;
   const bool refused =
-      memory.refusal && memory.refusal->reason == api::kReasonCredentialsUnavailable;
+      memory.refusal && memory.refusal->cause == RefusalCause::kCredentialsUnavailable;
   if (refused && now < memory.refusal->retry_at) return none;
   auto found = CredentialsOf(job, observed);
   if (found.ok()) {
@@ -319,7 +319,7 @@ Result<std::shared_ptr<const Credentials>> Reconciler::NeedCredentials(const api
   }
   if (IsTransient(found.error())) return found;
   // Until the retry, the refusal prevents the plan from creating objects. A condition reports it.
-  memory.refusal = MakeRefusal(api::kReasonCredentialsUnavailable, found.error().message,
+  memory.refusal = MakeRefusal(RefusalCause::kCredentialsUnavailable, found.error().message,
                                refused ? memory.refusal->failures : 0, now);
   return none;
 }

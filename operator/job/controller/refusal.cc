@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/backoff.h"
-#include "operator/api/names.h"
 #include "operator/kube/status_error.h"
 
 namespace ringmaster::job {
@@ -57,10 +56,9 @@ bool CertainlyNotCreated(const Error& error) {
          error.kind == ErrorKind::kUnauthorized;
 }
 
-Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock::Time now) {
-  return {.reason = reason,
+Refusal MakeRefusal(RefusalCause cause, std::string message, int failures, Clock::Time now) {
+  return {.cause = cause,
           .message = std::move(message),
-          .user_error = false,
           .failures = failures + 1,
           .retry_at = now + BackoffDelay(kRetry, failures + 1, 0)};
 }
@@ -72,7 +70,7 @@ Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Cloc
   const bool stalled = !begun && !waits_for_profile;
   const bool by_profile = !stalled && violations.front().by_policy;
   Refusal refusal = MakeRefusal(
-      by_profile ? api::kReasonRefusedByProfile : api::kReasonInvalidSpec,
+      by_profile ? RefusalCause::kRefusedByProfile : RefusalCause::kInvalidSpec,
       stalled
           ? "no Pods are created for this job until its spec is corrected: " + ListOf(violations)
           : std::string(begun ? "no more" : "no") +
@@ -84,28 +82,24 @@ Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Cloc
 }
 
 bool IsJudged(const Refusal& refusal) {
-  return refusal.reason == api::kReasonRefusedByProfile ||
-         (refusal.reason == api::kReasonInvalidSpec && !refusal.user_error);
+  return refusal.cause == RefusalCause::kRefusedByProfile ||
+         refusal.cause == RefusalCause::kInvalidSpec;
 }
 
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now) {
-  const char* reason = api::kReasonApiError;
-  bool user_error = false;
+  RefusalCause cause = RefusalCause::kOther;
   if (kube::IsQuotaRefusal(error)) {
-    reason = api::kReasonQuotaExceeded;
+    cause = RefusalCause::kQuotaExceeded;
   } else if (error.message.find("violates PodSecurity") != std::string::npos) {
-    reason = api::kReasonPodSecurity;
+    cause = RefusalCause::kPodSecurity;
   } else if (error.kind == ErrorKind::kForbidden) {
-    reason = api::kReasonForbidden;
+    cause = RefusalCause::kForbidden;
   } else if (error.kind == ErrorKind::kInvalid && of_pod) {
-    reason = api::kReasonInvalidSpec;
-    user_error = true;
+    cause = RefusalCause::kInvalidPod;
   }
   std::string message = error.message;
-  if (reason == api::kReasonPodSecurity) message += kHowToPassPodSecurity;
-  Refusal refusal = MakeRefusal(reason, std::move(message), failures, now);
-  refusal.user_error = user_error;
-  return refusal;
+  if (cause == RefusalCause::kPodSecurity) message += kHowToPassPodSecurity;
+  return MakeRefusal(cause, std::move(message), failures, now);
 }
 
 }  // namespace ringmaster::job

@@ -29,7 +29,7 @@ Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now
 Refusal JudgedRefusal(const std::vector<Violation>& violations, bool begun, Clock::Time now);
 bool IsJudged(const Refusal& refusal);
 
-// Returns a refusal for a reason that does not come from the API server.
-Refusal MakeRefusal(const char* reason, std::string message, int failures, Clock::Time now);
+// Returns a refusal for a cause that does not come from the API server.
+Refusal MakeRefusal(RefusalCause cause, std::string message, int failures, Clock::Time now);
 
 }  // namespace ringmaster::job

@@ -87,7 +87,7 @@ Result<void> RemovalActor::MakePod() {
   const int failures = memory_.refusal ? memory_.refusal->failures : 0;
   if (error.kind == ErrorKind::kAlreadyExists) {
     // If the existing Pod belongs to this job, the store will show it soon.
-    memory_.refusal = MakeRefusal(api::kReasonNameConflict,
+    memory_.refusal = MakeRefusal(RefusalCause::kNameConflict,
                                   "a Pod with this name already exists; delete the Pod " +
                                       api::CleanUpPodName(job_.name, job_.uid),
                                   failures, now);

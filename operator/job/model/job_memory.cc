@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "operator/api/names.h"
+
 namespace ringmaster::job {
 
 namespace {
@@ -52,6 +54,31 @@ void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) 
 }
 
 }  // namespace
+
+const char* ReasonOf(RefusalCause cause) {
+  switch (cause) {
+    case RefusalCause::kQuotaExceeded:
+      return api::kReasonQuotaExceeded;
+    case RefusalCause::kPodSecurity:
+      return api::kReasonPodSecurity;
+    case RefusalCause::kForbidden:
+      return api::kReasonForbidden;
+    case RefusalCause::kInvalidPod:
+    case RefusalCause::kInvalidSpec:
+      return api::kReasonInvalidSpec;
+    case RefusalCause::kRefusedByProfile:
+      return api::kReasonRefusedByProfile;
+    case RefusalCause::kNameConflict:
+      return api::kReasonNameConflict;
+    case RefusalCause::kNameInUse:
+      return api::kReasonCreating;
+    case RefusalCause::kCredentialsUnavailable:
+      return api::kReasonCredentialsUnavailable;
+    case RefusalCause::kOther:
+      break;
+  }
+  return api::kReasonApiError;
+}
 
 std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now) {
   if (!memory.isolated || !memory.isolation_checked) return {};

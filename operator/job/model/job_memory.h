@@ -22,12 +22,27 @@
 
 namespace ringmaster::job {
 
+// Why create requests failed.
+enum class RefusalCause {
+  kOther,  // the API server refused them for a reason that is not in this list
+  kQuotaExceeded,
+  kPodSecurity,
+  kForbidden,
+  kInvalidPod,              // the API server rejects the spec's Pod, so a retry cannot succeed
+  kInvalidSpec,             // the operator rejects the spec, whatever the profile
+  kRefusedByProfile,        // the job's profile does not allow the spec
+  kNameConflict,            // an object of another owner has the name
+  kNameInUse,               // an object that is being removed still has the name
+  kCredentialsUnavailable,  // the operator has no credentials for the job
+};
+
+// Returns the reason of a condition that reports the cause.
+const char* ReasonOf(RefusalCause cause);
+
 // Why the last create requests failed, and when to retry them.
 struct Refusal {
-  std::string reason;   // a condition reason of reasons.h
+  RefusalCause cause = RefusalCause::kOther;
   std::string message;  // the API server's message
-  bool user_error =
-      false;  // whether the spec's objects are invalid, so that a retry cannot succeed
   // True only for a job that has never started: no object is created until its spec changes.
   bool stalled = false;
   int failures = 0;  // consecutive refusals

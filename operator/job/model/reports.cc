@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "operator/api/names.h"
-
 namespace ringmaster::job {
 
 const LauncherView* PresentLauncher(const PlanInput& input) {
@@ -25,7 +23,7 @@ bool NotAskedYet(const PlanInput& input) {
     return false;
   }
   const auto& refusal = input.memory.refusal;
-  if (refusal && refusal->reason == api::kReasonCredentialsUnavailable) return false;  // none can
+  if (refusal && refusal->cause == RefusalCause::kCredentialsUnavailable) return false;  // none can
   return PresentLauncher(input) == nullptr;
 }
 

@@ -87,7 +87,7 @@ void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
   SetCondition(input,
                {.type = api::kStalled,
                 .status = ConditionStatus::kTrue,
-                .reason = refusal->reason,
+                .reason = ReasonOf(refusal->cause),
                 .message = refusal->message},
                status);
 }

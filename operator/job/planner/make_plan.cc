@@ -73,22 +73,23 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
 // Returns true if the job is not allowed. Another installation, with other profiles, may allow it.
 bool IsNotAllowed(const JobMemory& memory) {
   return memory.refusal &&
-         (memory.refusal->stalled || memory.refusal->reason == api::kReasonRefusedByProfile);
+         (memory.refusal->stalled || memory.refusal->cause == RefusalCause::kRefusedByProfile);
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
   // A job that has trained continues: a webhook that rejects its objects now may admit them later.
   const bool begun = input.job.status.has_trained;
   auto outcome = JudgeOutcome(input.observed, begun, FormatTime(input.wall_now));
-  if (outcome || begun || !input.memory.refusal || !input.memory.refusal->user_error) {
+  const std::optional<Refusal>& refusal = input.memory.refusal;
+  if (outcome || begun || !refusal || refusal->cause != RefusalCause::kInvalidPod) {
     return outcome;
   }
-  return Outcome{.succeeded = false,
-                 .reason = input.memory.refusal->reason,
-                 .message = input.memory.refusal->message +
-                            "; correct the spec, then delete the job and apply it again",
-                 .verdict = std::nullopt,
-                 .failure = std::nullopt};
+  return Outcome{
+      .succeeded = false,
+      .reason = ReasonOf(refusal->cause),
+      .message = refusal->message + "; correct the spec, then delete the job and apply it again",
+      .verdict = std::nullopt,
+      .failure = std::nullopt};
 }
 
 // Ends a job after a time limit or repeated crashes. `known` has the failures and crashes so far.

@@ -98,7 +98,7 @@ class RemovalPlanner {
     const std::optional<Refusal>& refusal = in_.memory.refusal;
     if (refusal && in_.memory.for_good) return GiveUp(refusal->message);
     if (refusal && in_.now < refusal->retry_at) {
-      return WaitFor(refusal->reason,
+      return WaitFor(ReasonOf(refusal->cause),
                      "the Pod that removes them cannot be created: " + refusal->message);
     }
     WaitFor(api::kReasonRemoving,

@@ -154,7 +154,7 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
                                     const PodsOutlook& outlook,
                                     const api::TrainingJobStatus& status, Clock::Time now) {
   const api::WorkerCounts& workers = status.workers;
-  if (memory.refusal) return NotReady(memory.refusal->reason.c_str(), memory.refusal->message);
+  if (memory.refusal) return NotReady(ReasonOf(memory.refusal->cause), memory.refusal->message);
   if (auto trouble = TroubleWithPods(job, observed, memory.slow_start)) return trouble;
   const control::LauncherStatus* answer =
       launcher != nullptr && launcher->status ? &*launcher->status : nullptr;

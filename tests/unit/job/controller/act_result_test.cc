@@ -24,7 +24,10 @@ struct Scene {
 };
 
 Refusal Quota(Clock::Time retry_at) {
-  return {.reason = "QuotaExceeded", .message = "too many", .failures = 1, .retry_at = retry_at};
+  return {.cause = RefusalCause::kQuotaExceeded,
+          .message = "too many",
+          .failures = 1,
+          .retry_at = retry_at};
 }
 
 TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) {
@@ -50,7 +53,7 @@ TEST(ActResult, ARefusalIsLookedAtOnceForItsConditionAndThenAtItsTime) {
   scene.result.refusal = Quota(scene.now + seconds(5));
 
   EXPECT_EQ(scene.TakeIn(), milliseconds(10));
-  EXPECT_EQ(scene.memory.refusal->reason, "QuotaExceeded");
+  EXPECT_EQ(scene.memory.refusal->cause, RefusalCause::kQuotaExceeded);
   EXPECT_EQ(scene.TakeIn(), seconds(5));
 }
 

@@ -14,36 +14,36 @@ TEST(Refusal, NamesItsReason) {
   struct Row {
     Error error;
     bool of_pod;
+    RefusalCause cause;
     const char* reason;
-    bool user_error;
   };
   const Row table[] = {
       {{ErrorKind::kForbidden, "exceeded quota", kube::kReasonQuotaExceeded},
        true,
-       api::kReasonQuotaExceeded,
-       false},
+       RefusalCause::kQuotaExceeded,
+       api::kReasonQuotaExceeded},
       {{ErrorKind::kForbidden, "violates PodSecurity \"restricted:latest\": x"},
        true,
-       api::kReasonPodSecurity,
-       false},
+       RefusalCause::kPodSecurity,
+       api::kReasonPodSecurity},
       {{ErrorKind::kForbidden, "cannot create", kube::kReasonMissingPermission},
        true,
-       api::kReasonForbidden,
-       false},
+       RefusalCause::kForbidden,
+       api::kReasonForbidden},
       {{ErrorKind::kInvalid, "spec.containers[0].image: Required"},
        true,
-       api::kReasonInvalidSpec,
-       true},
-      {{ErrorKind::kInvalid, "x"}, false, api::kReasonApiError, false},
-      {{ErrorKind::kNotFound, "namespace"}, true, api::kReasonApiError, false},
+       RefusalCause::kInvalidPod,
+       api::kReasonInvalidSpec},
+      {{ErrorKind::kInvalid, "x"}, false, RefusalCause::kOther, api::kReasonApiError},
+      {{ErrorKind::kNotFound, "namespace"}, true, RefusalCause::kOther, api::kReasonApiError},
   };
   for (const Row& row : table) {
     ASSERT_FALSE(IsTransient(row.error)) << row.error.message;
 
     const Refusal refusal = RefusalOf(row.error, row.of_pod, 0, kNow);
 
-    EXPECT_EQ(refusal.reason, row.reason) << row.error.message;
-    EXPECT_EQ(refusal.user_error, row.user_error);
+    EXPECT_EQ(refusal.cause, row.cause) << row.error.message;
+    EXPECT_STREQ(ReasonOf(refusal.cause), row.reason) << row.error.message;
     EXPECT_EQ(refusal.message.rfind(row.error.message, 0), 0U);
   }
 }
@@ -58,7 +58,7 @@ TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow
 
   const Refusal five = JudgedRefusal(violations, false, kNow);
   EXPECT_TRUE(five.stalled);
-  EXPECT_EQ(five.reason, api::kReasonInvalidSpec);
+  EXPECT_EQ(five.cause, RefusalCause::kInvalidSpec);
   EXPECT_NE(five.message.find("spec.f5"), std::string::npos);
   EXPECT_EQ(five.message.find(" more"), std::string::npos) << five.message;
   violations.push_back({"spec.f6", "is refused"});
@@ -70,7 +70,7 @@ TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow
   const Refusal begun = JudgedRefusal(violations, true, kNow);
   EXPECT_FALSE(begun.stalled);
   EXPECT_EQ(begun.message, "no more Pods are created for this job: spec.f1 is refused");
-  EXPECT_EQ(begun.reason, api::kReasonRefusedByProfile) << "by what it says first";
+  EXPECT_EQ(begun.cause, RefusalCause::kRefusedByProfile) << "by what it says first";
 }
 
 TEST(Refusal, ByPodSecuritySaysWhatToChange) {

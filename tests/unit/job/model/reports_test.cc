@@ -22,8 +22,8 @@ TEST(Reports, ALauncherThatCanBeAskedAndWasNotIsAskedFirst) {
     std::function<void(Scene&)> change;
     bool not_asked;
   };
-  const auto refused = [](const char* reason) {
-    return [reason](Scene& scene) { scene.memory.refusal = Refusal{.reason = reason}; };
+  const auto refused = [](RefusalCause cause) {
+    return [cause](Scene& scene) { scene.memory.refusal = Refusal{.cause = cause}; };
   };
   const auto is = [](const PodBuilder& pod) {
     return [pod](Scene& scene) { scene.observed.launcher = pod.Build(); };
@@ -48,8 +48,8 @@ TEST(Reports, ALauncherThatCanBeAskedAndWasNotIsAskedFirst) {
        },
        false},
       {"nobody can be asked, as the keys are not known",
-       refused(api::kReasonCredentialsUnavailable), false},
-      {"Pods are refused", refused(api::kReasonQuotaExceeded), true},
+       refused(RefusalCause::kCredentialsUnavailable), false},
+      {"Pods are refused", refused(RefusalCause::kQuotaExceeded), true},
   };
   for (const Row& row : table) {
     const api::TrainingJob job = RunningJob(1);

@@ -73,7 +73,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
   const Row table[] = {
       {api::kReasonWorkersReady, [](Situation&) {}},
       {api::kReasonQuotaExceeded,
-       [](Situation& s) { s.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded}; }},
+       [](Situation& s) { s.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded}; }},
       {api::kReasonUnschedulable,
        [](Situation& s) {
          s.observed = SceneBuilder(s.job)

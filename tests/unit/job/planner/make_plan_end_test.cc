@@ -177,9 +177,9 @@ TEST(Plan, ASpecThatIsRefusedForGoodEndsAJobThatHasNeverTrained) {
       api::TrainingJob job = JobBuilder().Term(1).Build();
       job.status.has_trained = trained;
       Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
-      scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
-                                     .message = "spec.image is too long",
-                                     .user_error = user_error};
+      scene.memory.refusal =
+          Refusal{.cause = user_error ? RefusalCause::kInvalidPod : RefusalCause::kInvalidSpec,
+                  .message = "spec.image is too long"};
 
       const Plan plan = scene.Make();
 
@@ -212,7 +212,7 @@ TEST(Plan, AnEndWithoutALaunchersServiceIsConfirmed) {
       SceneBuilder builder(job);
       if (!service) builder.NoServices();
       Scene scene{.job = job, .observed = builder.Build()};
-      scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec, .user_error = true};
+      scene.memory.refusal = Refusal{.cause = RefusalCause::kInvalidPod};
       PlanInput input = scene.Input();
       input.installation = installation;
 

@@ -261,12 +261,10 @@ TEST(Plan, AJobThatNobodyHasIsTakenBeforeItIsEndedOrStalled) {
     bool taken;
   };
   const Row table[] = {
-      {"its spec is refused for good",
-       {.reason = api::kReasonInvalidSpec, .user_error = true},
-       true},
-      {"it stalls", {.reason = api::kReasonInvalidSpec, .stalled = true}, true},
-      {"its profile refuses it", {.reason = api::kReasonRefusedByProfile}, true},
-      {"there is no quota for it", {.reason = api::kReasonQuotaExceeded}, false},
+      {"its spec is refused for good", {.cause = RefusalCause::kInvalidPod}, true},
+      {"it stalls", {.cause = RefusalCause::kInvalidSpec, .stalled = true}, true},
+      {"its profile refuses it", {.cause = RefusalCause::kRefusedByProfile}, true},
+      {"there is no quota for it", {.cause = RefusalCause::kQuotaExceeded}, false},
   };
   for (const Row& row : table) {
     const api::TrainingJob job = JobBuilder().Build();
@@ -311,7 +309,7 @@ TEST(Plan, WhoHasAJobIsWrittenWithItsStatusUnlessItsServiceIsMadeNow) {
     if (!row.services) builder.NoServices();
     Scene scene{.job = job, .observed = builder.Build()};
     if (row.refused) {
-      scene.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+      scene.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
                                      .retry_at = scene.now + std::chrono::seconds(2)};
     }
     PlanInput input = scene.Input();
@@ -340,7 +338,7 @@ TEST(Plan, TheProfileOfARunIsWrittenDown) {
 TEST(Plan, AJobThatCannotBeRunStallsWithoutAPodUntilItIsCorrected) {
   Scene scene{.job = JobBuilder().Build()};
   scene.observed = SceneBuilder(scene.job).NoServices().Build();
-  scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
+  scene.memory.refusal = Refusal{.cause = RefusalCause::kInvalidSpec,
                                  .message = "spec.worker.template.spec.hostPID is refused",
                                  .stalled = true,
                                  .retry_at = scene.now + std::chrono::minutes(1)};
@@ -376,7 +374,7 @@ TEST(Plan, AJobThatCannotBeRunStallsWithoutAPodUntilItIsCorrected) {
 TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
   const api::TrainingJob job = JobBuilder().Term(1).Build();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
-  scene.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+  scene.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
                                  .message = "exceeded quota: pods",
                                  .failures = 1,
                                  .retry_at = scene.now + std::chrono::seconds(2)};
@@ -401,7 +399,7 @@ TEST(Plan, WhatARunIsMadeFromIsWrittenDownOnceAndWaitsLikeItsPods) {
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
   EXPECT_TRUE(scene.Make().pin);
 
-  scene.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+  scene.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
                                  .message = "exceeded quota",
                                  .failures = 1,
                                  .retry_at = scene.now + std::chrono::seconds(2)};
@@ -600,7 +598,7 @@ TEST(Plan, PoliciesAreNotLookedAtBeforeThePodsWithWhichTheyAreMade) {
       {"it gets a Pod", [](Scene& s) { s.observed.live.pop_back(); }},
       {"the API server refused something",
        [](Scene& s) {
-         s.memory.refusal = Refusal{.reason = api::kReasonQuotaExceeded,
+         s.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
                                     .retry_at = s.now + std::chrono::seconds(2)};
        }},
   };

@@ -176,7 +176,7 @@ TEST(RemovalPlan, WhyItFailedIsSaidByWhoeverKnows) {
 
 TEST(RemovalPlan, APodThatWasRefusedIsTriedAgainInItsTime) {
   DeletedJob scene;
-  scene.memory.refusal = Refusal{.reason = "QuotaExceeded",
+  scene.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
                                  .message = "exceeded quota",
                                  .retry_at = kSeenDeleted + std::chrono::seconds(5)};
   scene.now = kSeenDeleted + std::chrono::milliseconds(4999);
@@ -201,7 +201,7 @@ TEST(RemovalPlan, NothingKeepsTheJobLongerThanTheLimit) {
   scenes[2].Remover(PodBuilder::Worker(0).Unschedulable("claim \"c\" not found"));
   scenes[3].Remover(PodBuilder::Worker(0));
   scenes[3].memory.pod_uid = "another";
-  scenes[4].memory.refusal = Refusal{.reason = "QuotaExceeded",
+  scenes[4].memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
                                      .message = "exceeded quota",
                                      .retry_at = kSeenDeleted + kRemovalLimit * 2};
   const char* const why[] = {"digits-worker-0 on node cut-off", "ImagePullBackOff: no such image",
@@ -228,7 +228,7 @@ TEST(RemovalPlan, NothingKeepsTheJobLongerThanTheLimit) {
 TEST(RemovalPlan, WhatCannotBeMadeAtAllIsNotWaitedFor) {
   DeletedJob refused;
   refused.memory.refusal =
-      Refusal{.reason = "Forbidden", .message = "namespace is being terminated"};
+      Refusal{.cause = RefusalCause::kForbidden, .message = "namespace is being terminated"};
   refused.memory.for_good = true;
   DeletedJob judged;
   judged.violations = {{.path = "spec.image", .message = "is not allowed", .by_policy = true}};

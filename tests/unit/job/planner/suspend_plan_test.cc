@@ -591,9 +591,7 @@ TEST(SuspendPlan, APassingProblemEndsAResumedJobOnlyIfItHasNeverTrained) {
   };
   const Row table[] = {
       {"a webhook rejects a Pod",
-       [](Scene& scene) {
-         scene.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec, .user_error = true};
-       }},
+       [](Scene& scene) { scene.memory.refusal = Refusal{.cause = RefusalCause::kInvalidPod}; }},
       {"a Secret is missing", waits("CreateContainerConfigError", "secret \"x\" not found")},
       {"an image is missing", waits("ErrImagePull", "r/x:1: not found")},
   };

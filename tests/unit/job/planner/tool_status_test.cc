@@ -94,7 +94,7 @@ Json Jobs() {
   const api::TrainingJob suspended = After(without_pods);
   without_pods.job = Changed(suspended, false);
   Scene refused = empty;
-  refused.memory.refusal = Refusal{.reason = api::kReasonInvalidSpec,
+  refused.memory.refusal = Refusal{.cause = RefusalCause::kInvalidSpec,
                                    .message = "spec.worker.template.spec.hostPID is refused",
                                    .stalled = true,
                                    .retry_at = refused.now + std::chrono::minutes(1)};
