@@ -9,6 +9,7 @@
 #include "operator/job/model/reports.h"
 #include "operator/job/planner/describe_status.h"
 #include "operator/job/policy/progress_policy.h"
+#include "operator/job/policy/protection_policy.h"
 #include "operator/job/policy/status_policy.h"
 
 namespace ringmaster::job {
@@ -78,8 +79,10 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
   const int64_t begin = memory ? memory->step : step;
   const bool kept = answer->checkpoint && answer->checkpoint->step >= begin;
   const auto& faults = answer->unprotected;
-  const bool failing = std::any_of(faults.begin(), faults.end(),
-                                   [](const auto& fault) { return fault.what == "checkpoint"; });
+  const bool failing =
+      std::any_of(faults.begin(), faults.end(), [](const control::ProtectionFault& fault) {
+        return KindOf(fault) == FaultKind::kCheckpoint;
+      });
   const bool ending = memory && memory->ending_since;
   if (kept || failing || ending || begin == 0) return std::nullopt;
   return begin;

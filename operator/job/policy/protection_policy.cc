@@ -13,15 +13,16 @@ using api::ConditionStatus;
 
 // Returns the most serious fault. REQUIRES: `faults` is not empty.
 const control::ProtectionFault& WorstOf(const std::vector<control::ProtectionFault>& faults) {
-  for (const char* what : {"restore", "checkpoint", "copy"}) {
-    const auto found = std::find_if(faults.begin(), faults.end(),
-                                    [&](const auto& fault) { return fault.what == what; });
-    if (found != faults.end()) return *found;
-  }
-  return faults.front();
+  return *std::ranges::min_element(faults, {}, KindOf);
 }
 
 }  // namespace
+
+FaultKind KindOf(const control::ProtectionFault& fault) {
+  if (fault.what == "restore") return FaultKind::kRestore;
+  if (fault.what == "checkpoint") return FaultKind::kCheckpoint;
+  return fault.what == "copy" ? FaultKind::kCopy : FaultKind::kSnapshot;
+}
 
 std::optional<Condition> JudgeProtection(const std::vector<control::ProtectionFault>& faults,
                                          bool known) {
@@ -33,26 +34,31 @@ std::optional<Condition> JudgeProtection(const std::vector<control::ProtectionFa
   if (!faults.empty()) {
     const control::ProtectionFault& fault = WorstOf(faults);
     condition.status = ConditionStatus::kFalse;
-    if (fault.what == "restore") {
-      condition.reason = api::kReasonCheckpointUnreadable;
-      condition.message =
-          "training waits because its saved state cannot be read or written; the access is retried "
-          "and no state is discarded; ";
-    } else if (fault.what == "checkpoint") {
-      condition.reason = api::kReasonCheckpointFailing;
-      condition.message =
-          "training continues, but new checkpoints fail, so losing all workers would resume from "
-          "the last complete one; ";
-    } else if (fault.what == "copy") {
-      condition.reason = api::kReasonCopyFailing;
-      condition.message =
-          "training continues, but no other worker has a copy of a rank's shard of the state, so "
-          "losing the rank would resume from the last checkpoint; ";
-    } else {
-      condition.reason = api::kReasonSnapshotFailing;
-      condition.message =
-          "training continues, but losing all ranks at once would resume from the last "
-          "checkpoint; ";
+    switch (KindOf(fault)) {
+      case FaultKind::kRestore:
+        condition.reason = api::kReasonCheckpointUnreadable;
+        condition.message =
+            "training waits because its saved state cannot be read or written; the access is "
+            "retried and no state is discarded; ";
+        break;
+      case FaultKind::kCheckpoint:
+        condition.reason = api::kReasonCheckpointFailing;
+        condition.message =
+            "training continues, but new checkpoints fail, so losing all workers would resume "
+            "from the last complete one; ";
+        break;
+      case FaultKind::kCopy:
+        condition.reason = api::kReasonCopyFailing;
+        condition.message =
+            "training continues, but no other worker has a copy of a rank's shard of the state, so "
+            "losing the rank would resume from the last checkpoint; ";
+        break;
+      case FaultKind::kSnapshot:
+        condition.reason = api::kReasonSnapshotFailing;
+        condition.message =
+            "training continues, but losing all ranks at once would resume from the last "
+            "checkpoint; ";
+        break;
     }
     condition.message += fault.pod + ": " + fault.message;
   }

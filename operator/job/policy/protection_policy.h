@@ -11,6 +11,12 @@
 
 namespace ringmaster::job {
 
+// What cannot be saved or restored, the most serious first.
+enum class FaultKind { kRestore, kCheckpoint, kCopy, kSnapshot };
+
+// Returns the kind of a launcher's report; kSnapshot for a text that is not known.
+FaultKind KindOf(const control::ProtectionFault& fault);
+
 // Returns the condition Protected, or nothing for a job that could always save its state. `known`:
 // whether the job has this condition.
 std::optional<api::Condition> JudgeProtection(const std::vector<control::ProtectionFault>& faults,

@@ -95,27 +95,33 @@ Condition NotReady(const char* reason, std::string message) {
           .message = std::move(message)};
 }
 
-// Returns why the launcher does not answer. Returns nothing right after the operator's start, to
-// keep the `old` condition until the launcher has been polled.
-std::optional<Condition> Silence(const PodPtr& pod, const LauncherView* launcher,
-                                 const std::string& held, const Condition* old, Clock::Time now) {
-  if (pod == nullptr || pod->phase != PodPhase::kRunning) {
-    return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
+bool Runs(const PodPtr& pod) { return pod != nullptr && pod->phase == PodPhase::kRunning; }
+
+// Returns the condition if a launcher that runs has been silent for too long.
+std::optional<Condition> LongSilence(const PodPtr& pod, const LauncherView* launcher,
+                                     const std::string& held, Clock::Time now) {
+  if (!Runs(pod) || launcher == nullptr || !launcher->silent_since ||
+      now - *launcher->silent_since <= kTellSilenceAfter) {
+    return std::nullopt;
   }
-  if (launcher != nullptr && launcher->silent_since &&
-      now - *launcher->silent_since > kTellSilenceAfter) {
-    if (launcher->has_newer_order) {
-      return NotReady(api::kReasonLauncherUnreachable,
-                      pod->name +
-                          " refuses the operator's orders, because it has newer orders of another "
-                          "operator; if no other operator manages the job, restart the operator");
-    }
+  if (launcher->has_newer_order) {
     return NotReady(api::kReasonLauncherUnreachable,
-                    pod->name + " at " + pod->ip +
-                        " does not answer the operator; check its log and the NetworkPolicies "
-                        "between the operator and port 8471 of the Pod" +
-                        (held.empty() ? std::string() : ". " + held));
+                    pod->name +
+                        " refuses the operator's orders, because it has newer orders of another "
+                        "operator; if no other operator manages the job, restart the operator");
   }
+  return NotReady(api::kReasonLauncherUnreachable,
+                  pod->name + " at " + pod->ip +
+                      " does not answer the operator; check its log and the NetworkPolicies "
+                      "between the operator and port 8471 of the Pod" +
+                      (held.empty() ? std::string() : ". " + held));
+}
+
+// Returns the condition of a job whose launcher has not answered. Returns nothing right after the
+// operator's start, to keep the `old` condition until the launcher has been polled.
+std::optional<Condition> NoAnswerYet(const PodPtr& pod, const LauncherView* launcher,
+                                     const Condition* old) {
+  if (!Runs(pod)) return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
   const bool speaks_of_launcher = old != nullptr && old->reason != api::kReasonCreating &&
                                   old->reason != api::kReasonWaitingForPods;
   if (launcher == nullptr && speaks_of_launcher) return std::nullopt;
@@ -169,12 +175,12 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
   if (!outlook.complete) {
     return NotReady(api::kReasonCreating, "Pods are being created");
   }
-  if (answer == nullptr || launcher->silent_since) {
-    auto silence = Silence(observed.launcher, launcher, outlook.launcher_held,
-                           api::FindCondition(status.conditions, api::kWorkersReady), now);
-    if (answer == nullptr || (silence && silence->reason == api::kReasonLauncherUnreachable)) {
-      return silence;
-    }
+  if (auto silence = LongSilence(observed.launcher, launcher, outlook.launcher_held, now)) {
+    return silence;
+  }
+  if (answer == nullptr) {
+    return NoAnswerYet(observed.launcher, launcher,
+                       api::FindCondition(status.conditions, api::kWorkersReady));
   }
   if (auto trouble = TroubleWithPreflight(observed, *answer)) return trouble;
   const std::string counted = ReadyOf(workers.ready, workers.desired);
