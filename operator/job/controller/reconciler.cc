@@ -112,7 +112,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
   const auto again = TakeIn(result, *run->job, plan, clock.Now(), known.memory);
   if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
   if (!plan.ask_about) return runtime::ReconcileResult{.requeue_after = *again};
-  const auto latest = AskAbout(*job, *plan.ask_about, known.memory);
+  const auto latest = AskAbout(*job, *plan.ask_about, known.memory.slow_start);
   return runtime::ReconcileResult{.requeue_after = std::min(latest, again->value_or(latest))};
 }
 
@@ -152,7 +152,7 @@ Result<runtime::ReconcileResult> Reconciler::RemoveCheckpoints(const JobPtr& sto
 // Lists of events are expensive: the API server has no index and reads all events of the namespace.
 // Other users determine their number and size.
 std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
-                                               const PodQuestion& question, JobMemory& memory) {
+                                               const PodQuestion& question, SlowStart& slow) {
   constexpr std::chrono::milliseconds kAtOnce{1};
   const Clock& clock = parts_.tools.clock;
   {
@@ -178,9 +178,10 @@ std::chrono::milliseconds Reconciler::AskAbout(const api::TrainingJob& job,
              {{"job", job.Key()}, {"pod", question.pod}, {"error", events.error().message}});
   }
   std::string warning = events.ok() ? NewestWarning(events->items, question.uid) : std::string();
-  const bool news = NoteAnswer(question, std::move(warning), asked_at, memory);
-  if (news) return kAtOnce;
-  return std::chrono::ceil<std::chrono::milliseconds>(memory.slow_start.ask_again - asked_at);
+  EventsRead read = AfterReading(std::move(slow), question, std::move(warning), asked_at);
+  slow = std::move(read.slow);
+  if (read.news) return kAtOnce;
+  return std::chrono::ceil<std::chrono::milliseconds>(slow.ask_again - asked_at);
 }
 
 ServicePtr Reconciler::LauncherServiceOf(const api::TrainingJob& job) const {

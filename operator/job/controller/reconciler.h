@@ -112,7 +112,7 @@ class Reconciler {
 
   // Reads the events of a Pod that does not start. Returns the maximum delay of the next reconcile.
   std::chrono::milliseconds AskAbout(const api::TrainingJob& job, const PodQuestion& question,
-                                     JobMemory& memory);
+                                     SlowStart& slow);
 
   const ReconcilerParts parts_;
   CredentialsCache credentials_;

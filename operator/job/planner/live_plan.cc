@@ -374,7 +374,7 @@ Plan LivePlanner::Make() {
   PlanIsolation(in_, MayCreate(), plan_);
   PlanOrder();
   plan_.status.launcher_term = term_;
-  NextQuestion question = PodToAskAbout(seen_, in_.memory, in_.now);
+  NextQuestion question = PodToAskAbout(seen_, in_.memory.slow_start, in_.now);
   plan_.ask_about = std::move(question.ask);
   if (question.left) plan_.RequeueWithin(*question.left);
   DescribeLive(in_, outlook_, plan_.status);

@@ -54,8 +54,7 @@ bool RepeatsState(const json& event) {
 
 }  // namespace
 
-NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now) {
-  const SlowStart& slow = memory.slow_start;
+NextQuestion PodToAskAbout(const Observed& observed, const SlowStart& slow, Clock::Time now) {
   std::vector<PodPtr> pods;
   if (observed.launcher != nullptr) pods.push_back(observed.launcher);
   pods.insert(pods.end(), observed.live.begin(), observed.live.end());
@@ -95,14 +94,13 @@ std::string NewestWarning(const std::vector<json>& events, const std::string& po
          Line(kube::GetString(*newest, {"note"}), kMaxNoteBytes);
 }
 
-bool NoteAnswer(const PodQuestion& question, std::string warning, Clock::Time now,
-                JobMemory& memory) {
-  SlowStart& slow = memory.slow_start;
+EventsRead AfterReading(SlowStart slow, const PodQuestion& question, std::string warning,
+                        Clock::Time now) {
   slow.ask_again = now + BackoffDelay(kAskAgain, ++slow.times, 0);
   const bool news = slow.warning != warning || (slow.asked != question.uid && !warning.empty());
   slow.asked = question.uid;
   slow.warning = std::move(warning);
-  return news;
+  return {.slow = std::move(slow), .news = news};
 }
 
 }  // namespace ringmaster::job

@@ -26,13 +26,19 @@ struct NextQuestion {
 };
 
 // Chooses one Pod of a job at a time, at growing intervals, because Pods usually share a problem.
-NextQuestion PodToAskAbout(const Observed& observed, const JobMemory& memory, Clock::Time now);
+NextQuestion PodToAskAbout(const Observed& observed, const SlowStart& slow, Clock::Time now);
 
 // Returns the Pod's newest event if it is a warning, such as "FailedMount: ..."; otherwise empty.
 std::string NewestWarning(const std::vector<nlohmann::json>& events, const std::string& pod_uid);
 
-// Stores the warning in `memory`. Returns true if it differs from the previous warning.
-bool NoteAnswer(const PodQuestion& question, std::string warning, Clock::Time now,
-                JobMemory& memory);
+struct EventsRead {
+  SlowStart slow;
+  bool news = false;  // whether the warning differs from the previous one
+};
+
+// Returns what is known once the events of a Pod have been read. `slow`: what was known before;
+// `warning`: the result of NewestWarning().
+EventsRead AfterReading(SlowStart slow, const PodQuestion& question, std::string warning,
+                        Clock::Time now);
 
 }  // namespace ringmaster::job

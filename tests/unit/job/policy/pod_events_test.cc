@@ -42,8 +42,12 @@ struct Starting {
     Remember(scene.observed, scene.launcher, scene.now, scene.memory);
     return scene.Make();
   }
-  bool Answer(const Plan& plan, const std::string& said) {
-    return NoteAnswer(*plan.ask_about, said, scene.now, scene.memory);
+  // Folds in a Pod's newest warning. Returns whether it is news.
+  bool Answer(const Plan& plan, const std::string& warning) {
+    const EventsRead read =
+        AfterReading(scene.memory.slow_start, *plan.ask_about, warning, scene.now);
+    scene.memory.slow_start = read.slow;
+    return read.news;
   }
 };
 
@@ -104,9 +108,11 @@ TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
 TEST(PodEvents, AnotherTextIsNewsAndSoIsTheSameOfAnotherPod) {
   const PodQuestion one{.pod = "digits-worker-0", .uid = "uid-worker-0"};
   const PodQuestion other{.pod = "digits-worker-1", .uid = "uid-worker-1"};
-  JobMemory memory;
-  const auto news = [&](const PodQuestion& question, const char* said) {
-    return NoteAnswer(question, said, Clock::Time{}, memory);
+  SlowStart slow;
+  const auto news = [&](const PodQuestion& question, const char* warning) {
+    const EventsRead read = AfterReading(slow, question, warning, Clock::Time{});
+    slow = read.slow;
+    return read.news;
   };
 
   EXPECT_TRUE(news(one, "x"));
