@@ -20,18 +20,14 @@ void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan
   if (result.unused_term) memory.unused_term = *result.unused_term;
   memory.taken_names.insert(result.taken_names.begin(), result.taken_names.end());
   if (result.admitted) memory.admitted = *result.admitted;
-  if (result.isolation) {
-    memory.isolated = result.isolation->isolated;
-    memory.not_isolated = result.isolation->why_not;
-    memory.isolation_checked = result.isolation->at;
-  }
+  if (result.isolation) memory.isolation = result.isolation;
   if (result.phase_since) memory.phase_since = result.phase_since;
   if (!result.status_written) return;
-  if (plan.of_reports) memory.reports.Spend(*result.status_written);
+  if (plan.of_reports) memory.status_writes.reports.Spend(*result.status_written);
   if (plan.status.progress != job.status.progress ||
       plan.status.checkpoint != job.status.checkpoint ||
       plan.status.stragglers != job.status.stragglers) {
-    memory.progress_written = result.status_written;
+    memory.status_writes.progress = result.status_written;
   }
 }
 

@@ -18,13 +18,6 @@
 
 namespace ringmaster::job {
 
-// The result of checking the job's NetworkPolicies.
-struct IsolationSeen {
-  bool isolated = false;
-  std::string why_not;  // empty if isolated
-  Clock::Time at{};
-};
-
 struct ActResult {
   // Errors and notes of this plan.
   std::optional<Refusal> refusal;
@@ -38,7 +31,7 @@ struct ActResult {
   std::optional<RunPin> pin;  // the pin that was created or that already existed
   bool unpinned = false;
   std::optional<int64_t> unused_term;  // term whose launcher Pod was certainly not created; 0: none
-  std::optional<IsolationSeen> isolation;
+  std::optional<IsolationCheck> isolation;
   std::optional<std::vector<std::string>> admitted;
   std::optional<Clock::Time> status_written;
   std::optional<Clock::WallTime> phase_since;  // when a status with another state was written

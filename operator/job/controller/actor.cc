@@ -63,7 +63,8 @@ bool Actor::EndFirst(const Plan& plan) {
 }
 
 void Actor::FollowStatus(const Plan& plan) {
-  const std::vector<FloatSeconds> drains = DrainTimes(plan, input_.memory, tools_.clock.Now());
+  const std::vector<FloatSeconds> drains =
+      DrainTimes(plan, input_.memory.leaving_since, tools_.clock.Now());
   DeletePods(requests_, plan.deletes);
   if (tools_.observer != nullptr) {
     for (const FloatSeconds took : drains) tools_.observer->OnDrained(took);

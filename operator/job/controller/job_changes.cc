@@ -141,11 +141,13 @@ std::optional<Clock::WallTime> WaitingSince(const TrainingJob& job) {
   return ParseTime(job.created_at);
 }
 
-std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, Clock::Time now) {
+std::vector<FloatSeconds> DrainTimes(const Plan& plan,
+                                     const std::map<std::string, Clock::Time>& leaving_since,
+                                     Clock::Time now) {
   std::vector<FloatSeconds> times;
   for (const PodDelete& pod : plan.deletes) {
-    const auto since = memory.leaving_since.find(pod.uid);
-    if (since != memory.leaving_since.end()) times.emplace_back(now - since->second);
+    const auto since = leaving_since.find(pod.uid);
+    if (since != leaving_since.end()) times.emplace_back(now - since->second);
   }
   return times;
 }

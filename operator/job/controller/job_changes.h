@@ -7,13 +7,13 @@
 
 #include <chrono>
 #include <compare>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "operator/api/types.h"
-#include "operator/job/model/job_memory.h"
 #include "operator/job/model/plan.h"
 
 namespace ringmaster::job {
@@ -68,7 +68,10 @@ std::optional<Clock::WallTime> PhaseSince(const api::TrainingJob& job);
 std::optional<Clock::WallTime> WaitingSince(const api::TrainingJob& job);
 
 // Returns the drain times of the workers that the plan deletes: from their marks until `now`.
-std::vector<FloatSeconds> DrainTimes(const Plan& plan, const JobMemory& memory, Clock::Time now);
+// `leaving_since`: when each mark was first seen, by the Pod's UID.
+std::vector<FloatSeconds> DrainTimes(const Plan& plan,
+                                     const std::map<std::string, Clock::Time>& leaving_since,
+                                     Clock::Time now);
 
 // The fixed values of the metrics' labels. Any other value becomes "Other", so that text from users
 // or kubelets never becomes a label value.

@@ -47,9 +47,10 @@ bool JobIsolation::AdmitNodes() {
 }
 
 void JobIsolation::Post() {
-  const std::optional<IsolationSeen> seen = requests_.SoFar().isolation;
+  const std::optional<IsolationCheck> seen = requests_.SoFar().isolation;
   const bool known =
-      seen ? seen->isolated : IsolationCheckDue(memory_, requests_.tools().clock.Now()).count() > 0;
+      seen ? seen->isolated
+           : IsolationCheckDue(memory_.isolation, requests_.tools().clock.Now()).count() > 0;
   bool isolated = true;
   for (const json& manifest : Policies()) {
     const Result<json> created =
@@ -111,7 +112,9 @@ bool JobIsolation::Mend(const json& manifest) {
 bool JobIsolation::NoteIsolation(bool isolated) {
   const ActResult so_far = requests_.SoFar();
   if (!isolated && !so_far.refusal) return false;
-  const bool before = so_far.isolation ? so_far.isolation->isolated : memory_.isolated;
+  const std::optional<IsolationCheck>& latest =
+      so_far.isolation ? so_far.isolation : memory_.isolation;
+  const bool before = latest && latest->isolated;
   requests_.Note([&](ActResult& result) {
     result.isolation = {.isolated = isolated,
                         .why_not = isolated ? std::string() : so_far.refusal->message,

@@ -16,23 +16,23 @@ namespace {
 constexpr std::size_t kMostGone = 1024;
 
 // Removes Pods that were missed before the launcher's current epoch and are not its members.
-void ForgetOldEvidence(const std::optional<LauncherView>& launcher, JobMemory& memory) {
-  if (launcher && launcher->status && !memory.gone.empty()) {
+void ForgetOldEvidence(const std::optional<LauncherView>& launcher, std::vector<GoneWorker>& gone) {
+  if (launcher && launcher->status && !gone.empty()) {
     const control::LauncherStatus& answer = *launcher->status;
-    for (GoneWorker& worker : memory.gone) {
+    for (GoneWorker& worker : gone) {
       if (!worker.epoch) worker.epoch = answer.epoch;
     }
     std::unordered_set<std::string_view> members;
     for (const control::WorkerReport& worker : answer.workers) {
       if (worker.member) members.insert(worker.pod_uid);
     }
-    std::erase_if(memory.gone, [&](const GoneWorker& worker) {
+    std::erase_if(gone, [&](const GoneWorker& worker) {
       return answer.phase == control::LauncherPhase::kRunning && *worker.epoch < answer.epoch &&
              !members.contains(worker.pod_uid);
     });
   }
-  const std::size_t kept = std::min(memory.gone.size(), kMostGone);
-  memory.gone.erase(memory.gone.begin(), memory.gone.end() - static_cast<std::ptrdiff_t>(kept));
+  const std::size_t kept = std::min(gone.size(), kMostGone);
+  gone.erase(gone.begin(), gone.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
 void RememberStarts(const Observed& observed, Clock::Time now, SlowStart& slow) {
@@ -80,9 +80,10 @@ const char* ReasonOf(RefusalCause cause) {
   return api::kReasonApiError;
 }
 
-std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now) {
-  if (!memory.isolated || !memory.isolation_checked) return {};
-  const auto left = *memory.isolation_checked + kCheckIsolation - now;
+std::chrono::milliseconds IsolationCheckDue(const std::optional<IsolationCheck>& latest,
+                                            Clock::Time now) {
+  if (!latest || !latest->isolated) return {};
+  const auto left = latest->at + kCheckIsolation - now;
   return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(left));
 }
 
@@ -120,7 +121,7 @@ void Remember(const Observed& observed, const std::optional<LauncherView>& launc
   memory.workers = std::move(workers);
   memory.leaving_since = std::move(leaving_since);
   memory.nodes = std::move(nodes);
-  ForgetOldEvidence(launcher, memory);
+  ForgetOldEvidence(launcher, memory.gone);
   RememberStarts(observed, now, memory.slow_start);
 }
 

@@ -79,6 +79,19 @@ struct SlowStart {
   int times = 0;  // number of times that events were read
 };
 
+// The result of a check of the job's NetworkPolicies.
+struct IsolationCheck {
+  bool isolated = false;
+  std::string why_not;  // empty if isolated
+  Clock::Time at{};
+};
+
+// The writes of the status that are limited (status_write_policy.h).
+struct StatusWrites {
+  std::optional<Clock::Time> progress;  // when progress was written last
+  ReportBudget reports;                 // limits writes that the launcher's reports cause
+};
+
 // A suspension that is in progress.
 struct SuspensionMemory {
   Clock::Time since{};
@@ -106,10 +119,9 @@ struct JobMemory {
   int64_t unused_term = 0;    // a raised term whose Pod was certainly not created; 0: none
   int64_t claim_term = 0;     // TermOfClaim() when this process first saw it; 0: not handed over
   std::set<std::string> taken_names;
-  std::optional<Clock::Time> progress_written;
   std::optional<Clock::Time> unclaimed_since;  // when the claim was first planned
-  ReportBudget reports;                        // limits writes that the launcher's reports cause
-  std::optional<Clock::Time> ended_since;      // when the end of the job was first seen
+  StatusWrites status_writes;
+  std::optional<Clock::Time> ended_since;  // when the end of the job was first seen
   std::optional<SuspensionMemory> suspension;
   std::optional<Clock::WallTime> phase_since;  // when this process wrote the current status.state
 
@@ -119,10 +131,8 @@ struct JobMemory {
   std::map<std::string, Clock::Time> leaving_since;  // when a Pod's mark was first seen, by UID
   SlowStart slow_start;
   RemovalMemory removal;
-  bool isolated = false;  // whether NetworkPolicies were correct at `isolation_checked`
-  std::optional<Clock::Time> isolation_checked;
-  std::string not_isolated;           // why isolation failed; empty: not failed, or unknown
-  std::vector<std::string> admitted;  // node addresses that the launcher's policy admits
+  std::optional<IsolationCheck> isolation;  // the latest check; unset: none yet
+  std::vector<std::string> admitted;        // node addresses that the launcher's policy admits
   // Problems that were already reported. Each problem is reported only once.
   bool told_of_nodes = false;      // the event NodesUnreachable
   bool told_of_drain = false;      // the event NotDrained, for workers that leave too slowly
@@ -138,7 +148,8 @@ struct JobMemory {
 // Returns the time until the next check of the job's NetworkPolicies; zero: now. The check is
 // needed because the operator does not watch them, and users may edit or delete them.
 inline constexpr std::chrono::minutes kCheckIsolation{10};
-std::chrono::milliseconds IsolationCheckDue(const JobMemory& memory, Clock::Time now);
+std::chrono::milliseconds IsolationCheckDue(const std::optional<IsolationCheck>& latest,
+                                            Clock::Time now);
 
 // Updates the memory with the current observations. Called before every plan.
 void Remember(const Observed& observed, const std::optional<LauncherView>& launcher,

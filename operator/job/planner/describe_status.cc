@@ -62,10 +62,17 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
   if (!api::IsTrue(status.conditions, api::kCreated)) {
     SetCondition(input, CreatedOf(outlook.complete, status.workers.desired), status);
   }
-  SetIfAny(input, JudgeIsolation(input.job.spec, input.network_policies, input.memory), status);
+  SetIfAny(input, JudgeIsolation(input.job.spec, input.network_policies, input.memory.isolation),
+           status);
   SetIfAny(input,
-           JudgeReady(input.job, input.observed, input.memory, PresentLauncher(input), outlook,
-                      status, input.now),
+           JudgeReady({.job = input.job,
+                       .observed = input.observed,
+                       .refusal = input.memory.refusal,
+                       .slow_start = input.memory.slow_start,
+                       .launcher = PresentLauncher(input),
+                       .outlook = outlook,
+                       .now = input.now},
+                      status),
            status);
   const int least = input.job.spec.MinReplicas();
   SetIfAny(input, JudgeRunning(answer, outlook.launcher_lost, status, least), status);

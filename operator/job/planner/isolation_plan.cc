@@ -12,7 +12,7 @@ namespace ringmaster::job {
 void PlanIsolation(const PlanInput& input, bool may_create, Plan& plan) {
   if (!input.network_policies) return;
   // Check the policies of existing Pods. If the plan creates Pods, it creates the policies, too.
-  const auto due = IsolationCheckDue(input.memory, input.now);
+  const auto due = IsolationCheckDue(input.memory.isolation, input.now);
   plan.isolate = due.count() == 0 && input.observed.launcher_service != nullptr &&
                  !plan.CreatesPods() && may_create;
   if (due.count() > 0) plan.RequeueWithin(due);

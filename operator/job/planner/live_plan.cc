@@ -164,7 +164,7 @@ void LivePlanner::PlanLauncher() {
   const LauncherHearing hearing{.own = PresentLauncher(in_),
                                 .answered_earlier = job_.status.world_size > 0,
                                 .all = in_.launchers};
-  const LauncherCheck check = CheckLauncher(seen_, in_.memory, hearing, in_.now);
+  const LauncherCheck check = CheckLauncher(seen_, in_.memory.nodes, hearing, in_.now);
   if (check.again) plan_.RequeueWithin(*check.again);
   plan_.launcher_held = outlook_.launcher_held = check.held;
   if (launcher_ok_ && check.lost.empty()) return;
@@ -211,7 +211,7 @@ void LivePlanner::ReplaceLauncher() {
 }
 
 void LivePlanner::SortWorkers() {
-  const std::vector<LostWorker> lost = FindLost(seen_, in_.memory, reports_, in_.now);
+  const std::vector<LostWorker> lost = FindLost(seen_, in_.memory.nodes, reports_, in_.now);
   auto next_lost = lost.begin();
   for (const PodPtr& worker : seen_.live) {
     if (next_lost != lost.end() && next_lost->pod == worker) {
@@ -352,7 +352,7 @@ void LivePlanner::PlanOrder() {
                              .node = worker->node,
                              .index = worker->index});
   }
-  order.dead = CertainlyDead(seen_, in_.memory, reports_.answer(), kept_);
+  order.dead = CertainlyDead(seen_, in_.memory.nodes, in_.memory.gone, reports_.answer(), kept_);
   plan_.order = std::move(order);
 }
 
@@ -379,7 +379,8 @@ Plan LivePlanner::Make() {
   if (question.left) plan_.RequeueWithin(*question.left);
   DescribeLive(in_, outlook_, plan_.status);
   TellRestartInNewWorld(job_.status, in_.wall_now, plan_);
-  AddEvents(job_, seen_, in_.memory, outlook_.unreachable, plan_);
+  const bool announced = in_.memory.told_of_nodes;
+  AddEvents(job_, seen_, in_.memory.gone, announced ? std::string() : outlook_.unreachable, plan_);
   return std::move(plan_);
 }
 

@@ -71,9 +71,8 @@ Plan PlanAfterTheEnd(const PlanInput& input) {
 }
 
 // Returns true if the job is not allowed. Another installation, with other profiles, may allow it.
-bool IsNotAllowed(const JobMemory& memory) {
-  return memory.refusal &&
-         (memory.refusal->stalled || memory.refusal->cause == RefusalCause::kRefusedByProfile);
+bool IsNotAllowed(const std::optional<Refusal>& refusal) {
+  return refusal && (refusal->stalled || refusal->cause == RefusalCause::kRefusedByProfile);
 }
 
 std::optional<Outcome> Judge(const PlanInput& input) {
@@ -193,7 +192,7 @@ Plan MakePlan(const PlanInput& input) {
         input.observed.launcher_service == nullptr && !input.installation.empty() && !handed_over;
   } else if (ShallBeSuspended(input.job)) {
     plan = MakeSuspendPlan(input);
-  } else if (unclaimed && IsNotAllowed(input.memory)) {
+  } else if (unclaimed && IsNotAllowed(input.memory.refusal)) {
     plan = PlanClaim(input);
   } else {
     plan = PlanWithinTime(input);
@@ -206,7 +205,8 @@ Plan MakePlan(const PlanInput& input) {
       MustClaimService(input.job, input.observed.launcher_service.get(), input.installation);
   // The claim gives the orders their term.
   if (plan.claim_service) plan.order.reset();
-  DecideStatusWrite(input.job.status, input.memory, input.progress_period, input.now, plan);
+  DecideStatusWrite(input.job.status, input.memory.status_writes, input.progress_period, input.now,
+                    plan);
   if (unclaimed && plan.write_status && !plan.create_services) {
     plan.status.installation = input.installation;
   }

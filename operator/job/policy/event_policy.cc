@@ -44,7 +44,7 @@ void TellRecovery(const api::TrainingJobStatus& old, Plan& plan) {
 }
 
 // Returns a list of the workers that other clients delete or have deleted.
-std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
+std::string WhoWasTakenAway(const Observed& observed, const std::vector<GoneWorker>& gone) {
   constexpr std::size_t kMostNamed = 5;
   std::vector<std::string> texts;
   const auto add = [&](const std::string& pod, const std::string& node, const std::string& how) {
@@ -56,14 +56,14 @@ std::string WhoWasTakenAway(const Observed& observed, const JobMemory& memory) {
         pod->disruption.empty() ? " is being deleted"
                                 : " is being disrupted (" + pod->disruption + ")");
   }
-  for (const GoneWorker& worker : memory.gone) {
+  for (const GoneWorker& worker : gone) {
     if (worker.news && !worker.pod.empty()) add(worker.pod, worker.node, " was deleted");
   }
   return ListText(texts, kMostNamed);
 }
 
-void TellWorkers(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
-                 Plan& plan) {
+void TellWorkers(const api::TrainingJob& job, const Observed& observed,
+                 const std::vector<GoneWorker>& gone, Plan& plan) {
   const api::TrainingJobStatus& old = job.status;
   if (!api::IsTrue(old.conditions, api::kCreated)) return;
   const int wanted = job.spec.worker.replicas;
@@ -73,7 +73,7 @@ void TellWorkers(const api::TrainingJob& job, const Observed& observed, const Jo
   } else if (!plan.create_workers.empty() && plan.deletes.empty() &&
              old.workers.replicas > static_cast<int>(observed.live.size())) {
     const std::size_t count = plan.create_workers.size();
-    const std::string who = WhoWasTakenAway(observed, memory);
+    const std::string who = WhoWasTakenAway(observed, gone);
     plan.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
               (who.empty() ? std::to_string(count) + " worker Pods are gone" : who) +
                   (count == 1 ? "; another worker replaces it"
@@ -104,8 +104,8 @@ void TellBeginning(const api::TrainingJobStatus& old, Plan& plan) {
                now->message, plan);
 }
 
-void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
-               const std::string& unreachable, Plan& plan) {
+void AddEvents(const api::TrainingJob& job, const Observed& observed,
+               const std::vector<GoneWorker>& gone, const std::string& unreachable, Plan& plan) {
   const api::TrainingJobStatus& old = job.status;
   const auto became = [&](const char* type) {
     return api::IsTrue(plan.status.conditions, type) && !api::IsTrue(old.conditions, type);
@@ -114,14 +114,14 @@ void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobM
     plan.Tell(false, api::kEventCreated, api::kActionCreate,
               api::FindCondition(plan.status.conditions, api::kCreated)->message);
   }
-  TellWorkers(job, observed, memory, plan);
+  TellWorkers(job, observed, gone, plan);
   if (became(api::kRunning)) {
     TellOfStatus(false, api::kEventRunning, api::kActionTrain,
                  api::FindCondition(plan.status.conditions, api::kRunning)->message, plan);
   }
   TellRecovery(old, plan);
   TellBeginning(old, plan);
-  if (!unreachable.empty() && !memory.told_of_nodes) {
+  if (!unreachable.empty()) {
     plan.Tell(true, api::kEventNodesUnreachable, api::kActionWait, unreachable);
   }
   // Report refusals, Pods that cannot continue, and pauses: users may have to act on them.

@@ -4,6 +4,7 @@
 // come from the difference between the old and the new status. Pure functions.
 
 #include <string>
+#include <vector>
 
 #include "operator/api/types.h"
 #include "operator/job/model/job_memory.h"
@@ -12,10 +13,11 @@
 
 namespace ringmaster::job {
 
-// Adds the events to plan.events. `unreachable`: why workers on nodes that are not ready are kept;
-// empty: no such workers are kept. REQUIRES: plan.status is final.
-void AddEvents(const api::TrainingJob& job, const Observed& observed, const JobMemory& memory,
-               const std::string& unreachable, Plan& plan);
+// Adds the events to plan.events. `gone`: the workers of JobMemory that were missed. `unreachable`:
+// why workers on nodes that are not ready are kept; empty: none are kept, or an event has reported
+// it. REQUIRES: plan.status is final.
+void AddEvents(const api::TrainingJob& job, const Observed& observed,
+               const std::vector<GoneWorker>& gone, const std::string& unreachable, Plan& plan);
 
 // Adds the event about the state from which training started. Also called for ended jobs.
 void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);

@@ -11,7 +11,9 @@
 namespace ringmaster::job {
 
 // Returns the condition if it is known. `network_policies`: whether jobs get NetworkPolicies.
+// `latest`: the latest check of the job's NetworkPolicies.
 std::optional<api::Condition> JudgeIsolation(const api::TrainingJobSpec& spec,
-                                             bool network_policies, const JobMemory& memory);
+                                             bool network_policies,
+                                             const std::optional<IsolationCheck>& latest);
 
 }  // namespace ringmaster::job

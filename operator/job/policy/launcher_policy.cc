@@ -57,11 +57,11 @@ LauncherCheck JudgeSilence(const Observed& observed, const LauncherHearing& hear
 
 }  // namespace
 
-LauncherCheck CheckLauncher(const Observed& observed, const JobMemory& memory,
+LauncherCheck CheckLauncher(const Observed& observed, const std::set<std::string>& known_nodes,
                             const LauncherHearing& hearing, Clock::Time now) {
   const PodPtr& launcher = observed.launcher;
   if (launcher == nullptr || launcher->deleting || launcher->Ended()) return {};
-  const NodeFate fate = FateOfNode(*launcher, observed.nodes, memory);
+  const NodeFate fate = FateOfNode(*launcher, observed.nodes, known_nodes);
   if (fate == NodeFate::kGone) {
     return {.lost = launcher->name + " is lost with its node " + launcher->node,
             .held = {},

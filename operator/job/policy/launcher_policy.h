@@ -12,10 +12,10 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/base/clock.h"
-#include "operator/job/model/job_memory.h"
 #include "operator/job/model/launcher_view.h"
 #include "operator/job/model/observed.h"
 
@@ -38,7 +38,8 @@ struct LauncherCheck {
   std::optional<std::chrono::milliseconds> again;  // when to check again; unset: after a change
 };
 
-LauncherCheck CheckLauncher(const Observed& observed, const JobMemory& memory,
+// `known_nodes`: JobMemory::nodes.
+LauncherCheck CheckLauncher(const Observed& observed, const std::set<std::string>& known_nodes,
                             const LauncherHearing& hearing, Clock::Time now);
 
 }  // namespace ringmaster::job

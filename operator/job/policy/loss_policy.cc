@@ -1,6 +1,5 @@
 #include "operator/job/policy/loss_policy.h"
 
-#include <set>
 #include <string_view>
 
 #include "operator/api/names.h"
@@ -42,14 +41,14 @@ std::vector<std::string> MissingMembers(const Observed& observed,
 
 }  // namespace
 
-std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memory,
+std::vector<LostWorker> FindLost(const Observed& observed, const std::set<std::string>& known_nodes,
                                  const Reports& reports, Clock::Time now) {
   const NodesSeen& nodes = observed.nodes;
   const bool hold = !ManyUnreachable(observed).empty();
   const bool knows_workers = reports.current() && KnowsItsWorkers(reports, now);
   std::vector<LostWorker> lost;
   for (const PodPtr& pod : observed.live) {
-    const NodeFate fate = FateOfNode(*pod, nodes, memory);
+    const NodeFate fate = FateOfNode(*pod, nodes, known_nodes);
     const control::WorkerReport* report = reports.Find(pod->uid);
     const bool heard = report != nullptr && report->ready;
     const auto who = [&] { return pod->name + " " + WherePodRuns(*pod, nodes); };
@@ -76,17 +75,19 @@ std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& node
   return left.count() > 0 ? std::optional(left) : std::nullopt;
 }
 
-std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
+std::vector<std::string> CertainlyDead(const Observed& observed,
+                                       const std::set<std::string>& known_nodes,
+                                       const std::vector<GoneWorker>& gone,
                                        const control::LauncherStatus* answer,
                                        const std::vector<PodPtr>& kept) {
   std::set<std::string> dead;
   observed.ForEachWorker([&](const PodPtr& pod) {
-    const bool node_gone = FateOfNode(*pod, observed.nodes, memory) == NodeFate::kGone;
+    const bool node_gone = FateOfNode(*pod, observed.nodes, known_nodes) == NodeFate::kGone;
     if (pod->container.terminated || node_gone) dead.insert(pod->uid);
   });
   for (const PodPtr& pod : kept) dead.erase(pod->uid);
   for (const std::string& uid : MissingMembers(observed, answer)) dead.insert(uid);
-  for (const GoneWorker& worker : memory.gone) dead.insert(worker.pod_uid);
+  for (const GoneWorker& worker : gone) dead.insert(worker.pod_uid);
   return {dead.begin(), dead.end()};
 }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ struct LostWorker {
   std::string text;    // why the worker is lost, as a sentence for the event
 };
 
-// Returns the lost workers among observed.live, in the same order.
-std::vector<LostWorker> FindLost(const Observed& observed, const JobMemory& memory,
+// Returns the lost workers among observed.live, in the same order. `known_nodes`: JobMemory::nodes.
+std::vector<LostWorker> FindLost(const Observed& observed, const std::set<std::string>& known_nodes,
                                  const Reports& reports, Clock::Time now);
 
 // Returns the time for which workers on nodes that are not ready may still connect to a launcher
@@ -34,8 +35,11 @@ std::optional<std::chrono::milliseconds> JudgeNodesAgainIn(const NodesSeen& node
 
 // Returns the sorted UIDs of worker Pods that have certainly ended. Includes members in the
 // launcher's answer that match no Pod of the job: another operator may have seen their end.
-// Excludes `kept`: workers that have completed their work and still count.
-std::vector<std::string> CertainlyDead(const Observed& observed, const JobMemory& memory,
+// Excludes `kept`: workers that have completed their work and still count. `known_nodes`, `gone`:
+// those of JobMemory.
+std::vector<std::string> CertainlyDead(const Observed& observed,
+                                       const std::set<std::string>& known_nodes,
+                                       const std::vector<GoneWorker>& gone,
                                        const control::LauncherStatus* answer,
                                        const std::vector<PodPtr>& kept);
 

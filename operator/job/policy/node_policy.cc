@@ -1,7 +1,6 @@
 #include "operator/job/policy/node_policy.h"
 
 #include <algorithm>
-#include <set>
 
 namespace ringmaster::job {
 
@@ -17,12 +16,13 @@ std::string NotReadyOf(int not_ready, int total, const char* which) {
 
 }  // namespace
 
-NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory& memory) {
+NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes,
+                    const std::set<std::string>& known) {
   if (!nodes.known || pod.node.empty()) return NodeFate::kFine;
   const auto found = nodes.of_job.find(pod.node);
   if (found == nodes.of_job.end()) {
     // The operator may see a Pod before it sees the Pod's new node.
-    return memory.nodes.contains(pod.node) ? NodeFate::kGone : NodeFate::kFine;
+    return known.contains(pod.node) ? NodeFate::kGone : NodeFate::kFine;
   }
   if (found->second->out_of_service) return NodeFate::kGone;
   return found->second->ready ? NodeFate::kFine : NodeFate::kNotReady;

@@ -5,9 +5,9 @@
 // five minutes). If many nodes become not ready together, the cause is more likely the network or
 // the control plane, so no worker is replaced. Pure functions.
 
+#include <set>
 #include <string>
 
-#include "operator/job/model/job_memory.h"
 #include "operator/job/model/observed.h"
 
 namespace ringmaster::job {
@@ -18,7 +18,8 @@ enum class NodeFate {
   kGone       // the Node object was deleted or has the taint out-of-service
 };
 
-NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const JobMemory& memory);
+// `known`: the nodes that existed before (JobMemory::nodes).
+NodeFate FateOfNode(const PodView& pod, const NodesSeen& nodes, const std::set<std::string>& known);
 
 // Returns a sentence if nodes that are not ready must be ignored: at least two, and more than half,
 // of the cluster's nodes or the job's worker nodes are not ready. Otherwise returns an empty text.

@@ -155,16 +155,16 @@ void CountWorkers(const Observed& observed, const control::LauncherStatus& answe
   workers.ready = std::min(workers.ready, workers.desired);
 }
 
-std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
-                                    const JobMemory& memory, const LauncherView* launcher,
-                                    const PodsOutlook& outlook,
-                                    const api::TrainingJobStatus& status, Clock::Time now) {
+std::optional<Condition> JudgeReady(const ReadyInput& input, const api::TrainingJobStatus& status) {
+  const Observed& observed = input.observed;
+  const LauncherView* launcher = input.launcher;
+  const PodsOutlook& outlook = input.outlook;
   const api::WorkerCounts& workers = status.workers;
-  if (memory.refusal) return NotReady(ReasonOf(memory.refusal->cause), memory.refusal->message);
-  if (auto trouble = TroubleWithPods(job, observed, memory.slow_start)) return trouble;
+  if (input.refusal) return NotReady(ReasonOf(input.refusal->cause), input.refusal->message);
+  if (auto trouble = TroubleWithPods(input.job, observed, input.slow_start)) return trouble;
   const control::LauncherStatus* answer =
       launcher != nullptr && launcher->status ? &*launcher->status : nullptr;
-  if (std::string crashes = CrashesText(job, answer, status); !crashes.empty()) {
+  if (std::string crashes = CrashesText(input.job, answer, status); !crashes.empty()) {
     return NotReady(CrashReason(status).c_str(), std::move(crashes));
   }
   if (outlook.back_off.count() > 0) {
@@ -175,7 +175,7 @@ std::optional<Condition> JudgeReady(const api::TrainingJob& job, const Observed&
   if (!outlook.complete) {
     return NotReady(api::kReasonCreating, "Pods are being created");
   }
-  if (auto silence = LongSilence(observed.launcher, launcher, outlook.launcher_held, now)) {
+  if (auto silence = LongSilence(observed.launcher, launcher, outlook.launcher_held, input.now)) {
     return silence;
   }
   if (answer == nullptr) {

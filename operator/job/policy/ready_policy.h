@@ -19,11 +19,19 @@ namespace ringmaster::job {
 void CountWorkers(const Observed& observed, const control::LauncherStatus& answer,
                   api::WorkerCounts& workers);
 
-// Returns the condition WorkersReady, or nothing to keep the old one. `launcher`: the current one;
-// null if it was never polled. `status` has new counts, failures and crashes, but old conditions.
-std::optional<api::Condition> JudgeReady(const api::TrainingJob& job, const Observed& observed,
-                                         const JobMemory& memory, const LauncherView* launcher,
-                                         const PodsOutlook& outlook,
-                                         const api::TrainingJobStatus& status, Clock::Time now);
+struct ReadyInput {
+  const api::TrainingJob& job;
+  const Observed& observed;
+  const std::optional<Refusal>& refusal;
+  const SlowStart& slow_start;
+  const LauncherView* launcher;  // the current one; null if it was never polled
+  const PodsOutlook& outlook;
+  Clock::Time now;
+};
+
+// Returns the condition WorkersReady, or nothing to keep the old one. `status` has new counts,
+// failures and crashes, but old conditions.
+std::optional<api::Condition> JudgeReady(const ReadyInput& input,
+                                         const api::TrainingJobStatus& status);
 
 }  // namespace ringmaster::job

@@ -72,15 +72,15 @@ void Hold(std::chrono::milliseconds wait, Plan& plan) {
 
 }  // namespace
 
-void DecideStatusWrite(const api::TrainingJobStatus& old, const JobMemory& memory,
+void DecideStatusWrite(const api::TrainingJobStatus& old, const StatusWrites& earlier,
                        std::chrono::milliseconds period, Clock::Time now, Plan& plan) {
   if (plan.status == old) return;
-  const auto& written = memory.progress_written;
+  const auto& written = earlier.progress;
   if (ChangesProgressAlone(old, plan.status) && written && now - *written < period) {
     return Hold(std::chrono::ceil<std::chrono::milliseconds>(*written + period - now), plan);
   }
   plan.of_reports = ChangesReportsAlone(old, plan.status);
-  const auto wait = memory.reports.Wait(now);
+  const auto wait = earlier.reports.Wait(now);
   if (plan.of_reports && wait.count() > 0) return Hold(wait, plan);
   plan.write_status = true;
 }

@@ -15,7 +15,7 @@ namespace ringmaster::job {
 
 // Sets write_status and of_reports if plan.status differs from `old`. `period`: the period of
 // writes that change only the progress. A delayed write also delays the events that describe it.
-void DecideStatusWrite(const api::TrainingJobStatus& old, const JobMemory& memory,
+void DecideStatusWrite(const api::TrainingJobStatus& old, const StatusWrites& earlier,
                        std::chrono::milliseconds period, Clock::Time now, Plan& plan);
 
 }  // namespace ringmaster::job

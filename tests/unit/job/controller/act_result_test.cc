@@ -36,7 +36,7 @@ TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) 
   scene.memory.pin_sought = true;
   scene.memory.unused_term = 3;
   scene.memory.admitted = {"10.0.0.1"};
-  scene.memory.isolated = true;
+  scene.memory.isolation = IsolationCheck{.isolated = true};
 
   EXPECT_EQ(scene.TakeIn(), seconds(30));
 
@@ -44,8 +44,8 @@ TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) 
   EXPECT_TRUE(scene.memory.pin_sought);
   EXPECT_EQ(scene.memory.unused_term, 3);
   EXPECT_EQ(scene.memory.admitted, std::vector<std::string>{"10.0.0.1"});
-  EXPECT_TRUE(scene.memory.isolated);
-  EXPECT_FALSE(scene.memory.progress_written);
+  EXPECT_TRUE(scene.memory.isolation->isolated);
+  EXPECT_FALSE(scene.memory.status_writes.progress);
 }
 
 TEST(ActResult, ARefusalIsLookedAtOnceForItsConditionAndThenAtItsTime) {
@@ -82,8 +82,8 @@ TEST(ActResult, AWriteThatOnlyBringsReportsSpendsOfTheirBudgetAndProgressHasItsT
 
   for (int i = 0; i < ReportBudget::kAtOnce; ++i) (void)scene.TakeIn();
 
-  EXPECT_GT(scene.memory.reports.Wait(scene.now), milliseconds(0));
-  EXPECT_EQ(scene.memory.progress_written, scene.now);
+  EXPECT_GT(scene.memory.status_writes.reports.Wait(scene.now), milliseconds(0));
+  EXPECT_EQ(scene.memory.status_writes.progress, scene.now);
 }
 
 TEST(ActResult, APinWhoseNameAnotherObjectHasIsSoughtAgain) {

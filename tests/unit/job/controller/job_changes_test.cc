@@ -254,13 +254,12 @@ TEST(JobChanges, ARecoveryCountsWhenItIsNew) {
 
 TEST(JobChanges, ADrainLastsFromTheMarkToTheDelete) {
   const Clock::Time now{seconds(1000)};
-  JobMemory memory;
-  memory.leaving_since["drained"] = now - seconds(4);
-  memory.leaving_since["still-leaving"] = now - seconds(9);
+  const std::map<std::string, Clock::Time> leaving_since{{"drained", now - seconds(4)},
+                                                         {"still-leaving", now - seconds(9)}};
   Plan plan;
   plan.deletes = {{.name = "a", .uid = "drained"}, {.name = "b", .uid = "lost"}};
 
-  const std::vector<FloatSeconds> times = DrainTimes(plan, memory, now);
+  const std::vector<FloatSeconds> times = DrainTimes(plan, leaving_since, now);
 
   ASSERT_EQ(times.size(), 1u);
   EXPECT_DOUBLE_EQ(times[0].count(), 4);

@@ -150,15 +150,15 @@ TEST(JobMemory, ANodeIsRememberedWhileAPodNamesIt) {
 }
 
 TEST(JobMemory, PoliciesThatAreAsMadeAreLookedAtAgainAfterAWhile) {
-  JobMemory memory;
-  EXPECT_EQ(IsolationCheckDue(memory, kStart).count(), 0);
-  memory.isolation_checked = kStart;
-  EXPECT_EQ(IsolationCheckDue(memory, kStart).count(), 0) << "they were not as made";
-  memory.isolated = true;
-  const auto due = IsolationCheckDue(memory, kStart);
+  std::optional<IsolationCheck> latest;
+  EXPECT_EQ(IsolationCheckDue(latest, kStart).count(), 0);
+  latest = IsolationCheck{.at = kStart};
+  EXPECT_EQ(IsolationCheckDue(latest, kStart).count(), 0) << "they were not as made";
+  latest->isolated = true;
+  const auto due = IsolationCheckDue(latest, kStart);
   EXPECT_GT(due.count(), 0);
-  EXPECT_EQ(IsolationCheckDue(memory, kStart + due / 2), due - due / 2);
-  EXPECT_EQ(IsolationCheckDue(memory, kStart + 2 * due).count(), 0);
+  EXPECT_EQ(IsolationCheckDue(latest, kStart + due / 2), due - due / 2);
+  EXPECT_EQ(IsolationCheckDue(latest, kStart + 2 * due).count(), 0);
 }
 
 }  // namespace

@@ -845,17 +845,24 @@ TEST(DescribeStatus, WhetherAJobIsIsolatedIsSaidOnceItIsKnown) {
   };
   const Row table[] = {
       {"not known yet", [](auto&, auto&, auto&) {}, ""},
-      {"isolated", [](auto&, auto&, auto& memory) { memory.isolated = true; },
+      {"isolated",
+       [](auto&, auto&, auto& memory) { memory.isolation = IsolationCheck{.isolated = true}; },
        "True PoliciesCreated"},
-      {"refused", [](auto&, auto&, auto& memory) { memory.not_isolated = "forbidden"; },
+      {"refused",
+       [](auto&, auto&, auto& memory) {
+         memory.isolation = IsolationCheck{.why_not = "forbidden"};
+       },
        "False PoliciesMissing"},
       {"on the nodes' network",
-       [](auto&, auto& job, auto& memory) { job.spec.host_network = memory.isolated = true; },
+       [](auto&, auto& job, auto& memory) {
+         job.spec.host_network = true;
+         memory.isolation = IsolationCheck{.isolated = true};
+       },
        "False HostNetwork"},
       {"switched off",
        [](auto& input, auto&, auto& memory) {
          input.network_policies = false;
-         memory.isolated = true;
+         memory.isolation = IsolationCheck{.isolated = true};
        },
        "False PoliciesOff"},
   };

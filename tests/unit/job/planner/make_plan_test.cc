@@ -422,7 +422,7 @@ TEST(Plan, HowSlowAStragglerIsIsWrittenAsSeldomAsProgress) {
   const Plan first = scene.Make();
   EXPECT_TRUE(first.write_status) << "a new one is news";
   scene.job.status = first.status;
-  scene.memory.progress_written = scene.now;
+  scene.memory.status_writes.progress = scene.now;
   scene.launcher->status->stragglers = {straggler(1, 95)};
   EXPECT_FALSE(scene.Make().write_status);
   scene.launcher->status->stragglers = {straggler(2, 95)};
@@ -445,7 +445,7 @@ TEST(Plan, ProgressAloneIsWrittenOnceInItsPeriod) {
   scene.launcher = LauncherView{.pod_uid = "uid-launcher-1", .status = RunningWorld(3)};
   scene.launcher->status->progress = control::Progress{.step = 10, .total_steps = 100, .loss = 1.0};
   scene.job.status = scene.Make().status;
-  scene.memory.progress_written = scene.now;
+  scene.memory.status_writes.progress = scene.now;
   scene.launcher->status->progress->step = 20;
 
   scene.now += std::chrono::milliseconds(500);
@@ -578,8 +578,8 @@ TEST(Plan, WhetherAJobsPodsAreIsolatedIsLookedAtAgainInTime) {
   scene.Answers(RunningWorld(3));
 
   const Plan first = scene.Make();
-  scene.memory.isolated = true;
-  scene.memory.isolation_checked = scene.now - kCheckIsolation + std::chrono::milliseconds(1);
+  scene.memory.isolation = IsolationCheck{
+      .isolated = true, .at = scene.now - kCheckIsolation + std::chrono::milliseconds(1)};
   const Plan isolated = scene.Make();
 
   EXPECT_TRUE(first.isolate);

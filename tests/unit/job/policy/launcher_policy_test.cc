@@ -28,7 +28,7 @@ Scene Running() {
 }
 
 LauncherCheck Check(const Scene& scene) {
-  return CheckLauncher(scene.observed, scene.memory,
+  return CheckLauncher(scene.observed, scene.memory.nodes,
                        {.own = PresentLauncher(scene.Input()),
                         .answered_earlier = scene.job.status.world_size > 0,
                         .all = scene.launchers},

@@ -45,7 +45,7 @@ Plan Ask(Scene& scene, int n) {
   scene.Answers(answer);
   const Plan plan = scene.Make();
   if (plan.write_status) {
-    if (plan.of_reports) scene.memory.reports.Spend(scene.now);
+    if (plan.of_reports) scene.memory.status_writes.reports.Spend(scene.now);
     scene.job.status = plan.status;
   }
   return plan;
