@@ -28,6 +28,17 @@ void SetIfAny(const PlanInput& input, std::optional<Condition> condition,
   if (condition) SetCondition(input, *std::move(condition), status);
 }
 
+// Sets a condition to False.
+void Reset(const PlanInput& input, const char* type, const char* reason, std::string message,
+           api::TrainingJobStatus& status) {
+  SetCondition(input,
+               {.type = type,
+                .status = ConditionStatus::kFalse,
+                .reason = reason,
+                .message = std::move(message)},
+               status);
+}
+
 Condition CreatedOf(bool complete, int workers) {
   return {.type = api::kCreated,
           .status = complete ? ConditionStatus::kTrue : ConditionStatus::kFalse,
@@ -84,7 +95,13 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
   SetIfAny(input, JudgeBeginning(answer->beginning), status);
 }
 
-// Sets the condition Stalled, or removes it: tools treat an absent condition as False.
+// Removes the condition Stalled: tools treat an absent condition as False.
+void ForgetStall(api::TrainingJobStatus& status) {
+  std::erase_if(status.conditions,
+                [](const Condition& condition) { return condition.type == api::kStalled; });
+}
+
+// Sets or removes the condition Stalled.
 void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
   const std::optional<Refusal>& refusal = input.memory.refusal;
   if (!refusal || !refusal->stalled) {
@@ -103,12 +120,7 @@ void DescribeStall(const PlanInput& input, api::TrainingJobStatus& status) {
 // those about its past.
 void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
   const auto end = [&](const char* type, std::string message) {
-    SetCondition(input,
-                 {.type = type,
-                  .status = ConditionStatus::kFalse,
-                  .reason = api::kReasonFinished,
-                  .message = std::move(message)},
-                 status);
+    Reset(input, type, api::kReasonFinished, std::move(message), status);
   };
   // Changes only the message, and keeps the generation for which the condition was computed.
   const auto reword = [&](Condition condition, std::string message) {
@@ -129,6 +141,18 @@ void SettleConditions(const PlanInput& input, api::TrainingJobStatus& status) {
   if (kept != nullptr && kept->status == ConditionStatus::kFalse) {
     reword(*kept, "the job has ended; last message: " + kept->message);
   }
+}
+
+// Sets the progress to the step from which the job will resume, because it will repeat all later
+// steps.
+void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
+  if (!status.progress || !spec.InPlace()) return;
+  // If no checkpoint is known, the operator cannot know which ones are on the volume.
+  if (spec.checkpoint && !status.checkpoint) return;
+  const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
+  api::JobProgress& progress = *status.progress;
+  progress.step = kept;
+  if (progress.percent) progress.percent = PercentDone(progress.step, progress.total_steps);
 }
 
 void DescribeVerdict(const PlanInput& input, const control::Verdict& verdict,
@@ -190,6 +214,42 @@ void DescribeOutcome(const PlanInput& input, const Outcome& outcome,
   ForgetRate(status);
 }
 
+void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJobStatus& status) {
+  Reset(input, api::kSuspended, api::kReasonSuspending, std::move(what), status);
+  SetCondition(input, JudgeReconciling(status), status);
+}
+
+void DescribeSuspended(const PlanInput& input, const std::string& kept,
+                       api::TrainingJobStatus& status) {
+  RollBackProgress(input.job.spec, status);
+  ForgetRate(status);
+  ForgetStall(status);
+  ForgetWorld(status);
+  status.epoch = 0;
+  status.start_time.clear();
+  status.first_step_time.clear();
+  status.crashes.reset();
+  status.state = api::kStateSuspended;
+  status.reason = api::kReasonSuspended;
+  SetCondition(input,
+               {.type = api::kSuspended,
+                .status = ConditionStatus::kTrue,
+                .reason = api::kReasonSuspended,
+                .message = "the job is suspended and has no Pods; " + kept},
+               status);
+  for (const char* type : {api::kCreated, api::kWorkersReady, api::kRunning}) {
+    Reset(input, type, api::kReasonSuspended, "the job is suspended", status);
+  }
+  if (api::FindCondition(status.conditions, api::kResizing) != nullptr) {
+    Reset(input, api::kResizing, api::kReasonSuspended, "the job is suspended", status);
+  }
+  SetCondition(input, JudgeReconciling(status), status);
+}
+
+void DescribeResumed(const PlanInput& input, api::TrainingJobStatus& status) {
+  Reset(input, api::kSuspended, api::kReasonResumed, "spec.suspend is false again", status);
+}
+
 void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
                   api::TrainingJobStatus& status) {
   if (answer.progress) {
@@ -197,11 +257,6 @@ void DescribeKept(const PlanInput& input, const control::LauncherStatus& answer,
         ProgressOf(*answer.progress, input.launcher->steps_per_second, input.wall_now);
   }
   status.checkpoint = CheckpointOf(answer.checkpoint, status.checkpoint, input.wall_now);
-}
-
-void ForgetStall(api::TrainingJobStatus& status) {
-  std::erase_if(status.conditions,
-                [](const Condition& condition) { return condition.type == api::kStalled; });
 }
 
 void DescribeCounts(const PlanInput& input, api::TrainingJobStatus& status) {

@@ -8,15 +8,11 @@
 #include "operator/api/names.h"
 #include "operator/job/model/reports.h"
 #include "operator/job/planner/describe_status.h"
-#include "operator/job/policy/progress_policy.h"
 #include "operator/job/policy/protection_policy.h"
-#include "operator/job/policy/status_policy.h"
 
 namespace ringmaster::job {
 
 namespace {
-
-using api::ConditionStatus;
 
 constexpr char kPodsGo[] = "the Pods are being deleted";
 
@@ -100,57 +96,6 @@ std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus
   return job.spec.checkpoint
              ? "it will resume from the latest complete checkpoint on its volume, if there is one"
              : "it has no spec.checkpoint, so it will restart from its first step";
-}
-
-void Set(const PlanInput& input, const char* type, ConditionStatus value, const char* reason,
-         std::string message, api::TrainingJobStatus& status) {
-  SetCondition(input,
-               {.type = type, .status = value, .reason = reason, .message = std::move(message)},
-               status);
-}
-
-void DescribeSuspending(const PlanInput& input, std::string what, api::TrainingJobStatus& status) {
-  Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonSuspending, std::move(what),
-      status);
-  SetCondition(input, JudgeReconciling(status), status);
-}
-
-// Sets the progress to the step from which the job will resume, because it will repeat all later
-// steps.
-void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& status) {
-  if (!status.progress || !spec.InPlace()) return;
-  // If no checkpoint is known, the operator cannot know which ones are on the volume.
-  if (spec.checkpoint && !status.checkpoint) return;
-  const int64_t kept = spec.checkpoint ? status.checkpoint->step : 0;
-  api::JobProgress& progress = *status.progress;
-  progress.step = kept;
-  if (progress.percent) progress.percent = PercentDone(progress.step, progress.total_steps);
-}
-
-void DescribeSuspended(const PlanInput& input, api::TrainingJobStatus& status) {
-  RollBackProgress(input.job.spec, status);
-  ForgetRate(status);
-  ForgetStall(status);
-  status.workers.ready = status.workers.members = 0;
-  status.world_size = 0;
-  status.epoch = 0;
-  status.stragglers.clear();
-  status.start_time.clear();
-  status.first_step_time.clear();
-  status.crashes.reset();
-  status.state = api::kStateSuspended;
-  status.reason = api::kReasonSuspended;
-  Set(input, api::kSuspended, ConditionStatus::kTrue, api::kReasonSuspended,
-      "the job is suspended and has no Pods; " + WhatIsKept(input.job, status), status);
-  for (const char* type : {api::kCreated, api::kWorkersReady, api::kRunning}) {
-    Set(input, type, ConditionStatus::kFalse, api::kReasonSuspended, "the job is suspended",
-        status);
-  }
-  if (api::FindCondition(status.conditions, api::kResizing) != nullptr) {
-    Set(input, api::kResizing, ConditionStatus::kFalse, api::kReasonSuspended,
-        "the job is suspended", status);
-  }
-  SetCondition(input, JudgeReconciling(status), status);
 }
 
 // Returns an order with which the existing workers continue to train.
@@ -271,7 +216,7 @@ Plan MakeSuspendPlan(const PlanInput& input) {
     return plan;
   }
   plan.unpin = input.memory.pin.has_value();
-  DescribeSuspended(input, plan.status);
+  DescribeSuspended(input, WhatIsKept(input.job, plan.status), plan.status);
   if (!IsSuspended(input.job.status)) {
     plan.Tell(false, api::kEventSuspended, api::kActionSuspend,
               api::FindCondition(plan.status.conditions, api::kSuspended)->message);
@@ -281,8 +226,7 @@ Plan MakeSuspendPlan(const PlanInput& input) {
 
 void PlanResumption(const PlanInput& input, Plan& plan) {
   if (!IsSuspended(input.job.status)) return;
-  Set(input, api::kSuspended, ConditionStatus::kFalse, api::kReasonResumed,
-      "spec.suspend is false again", plan.status);
+  DescribeResumed(input, plan.status);
   plan.Tell(
       false, api::kEventResumed, api::kActionResume,
       "spec.suspend is false again, so Pods are created; " + WhatIsKept(input.job, plan.status));
