@@ -33,24 +33,24 @@ struct Options {
   LogOptions logs{};
 };
 
-// Adds kubectl's flags to the parser, which appends the flags on the command line to `given`.
-void AddKubectlFlags(CLI::App& app, Arguments& given) {
+// Adds kubectl's flags to the parser, which appends the flags on the command line to `flags`.
+void AddKubectlFlags(CLI::App& app, Arguments& flags) {
   for (const KubectlFlag& flag : kKubectlFlags) {
     const std::string names = flag.short_name[0] == '\0'
                                   ? std::string(flag.name)
                                   : std::string(flag.short_name) + "," + flag.name;
     app.add_option_function<std::string>(
            names,
-           [&given, name = std::string(flag.name)](const std::string& value) {
-             given.push_back(name + "=" + value);
+           [&flags, name = std::string(flag.name)](const std::string& value) {
+             flags.push_back(name + "=" + value);
            },
            flag.help)
         ->group("kubectl's flags");
   }
   app.add_option_function<std::vector<std::string>>(
          "--as-group",
-         [&given](const std::vector<std::string>& groups) {
-           for (const std::string& group : groups) given.push_back("--as-group=" + group);
+         [&flags](const std::vector<std::string>& groups) {
+           for (const std::string& group : groups) flags.push_back("--as-group=" + group);
          },
          "group to impersonate; may be repeated")
       ->expected(1)
@@ -58,7 +58,7 @@ void AddKubectlFlags(CLI::App& app, Arguments& given) {
       ->group("kubectl's flags");
   app.add_flag_function(
          "--insecure-skip-tls-verify",
-         [&given](int64_t /*times*/) { given.emplace_back("--insecure-skip-tls-verify"); },
+         [&flags](int64_t /*times*/) { flags.emplace_back("--insecure-skip-tls-verify"); },
          "do not verify the API server's certificate")
       ->group("kubectl's flags");
 }

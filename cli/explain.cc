@@ -191,8 +191,8 @@ std::string ExplainText(const json& explained) {
                      : ": the spec of its Pods if it started now, from its spec and profile")) +
       "\n\n";
   std::vector<std::vector<std::string>> rows{{"RESOLVED", "VALUE", "WHY"}};
-  for (const auto& [what, told] : explained["resolved"].items()) {
-    rows.push_back({what, GetString(told, {"value"}), GetString(told, {"why"})});
+  for (const auto& [name, resolved] : explained["resolved"].items()) {
+    rows.push_back({name, GetString(resolved, {"value"}), GetString(resolved, {"why"})});
   }
   text += Columns(rows) + "\n";
   rows = {{"FIELD OF SPEC", "FROM", "VALUE"}};

@@ -20,14 +20,14 @@ std::string Listed(const std::vector<std::string>& parts, const char* otherwise)
 }
 
 // Formats the object `allows` or `limits`, including fields of later versions.
-std::vector<std::string> Said(const json* object) {
-  std::vector<std::string> said;
-  if (object == nullptr || !object->is_object()) return said;
+std::vector<std::string> EntriesOf(const json* object) {
+  std::vector<std::string> entries;
+  if (object == nullptr || !object->is_object()) return entries;
   for (const auto& [key, value] : object->items()) {
     if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
-    said.push_back(value == true ? key : key + " " + ValueText(value));
+    entries.push_back(value == true ? key : key + " " + ValueText(value));
   }
-  return said;
+  return entries;
 }
 
 std::vector<std::string> FieldsSet(const json& profile) {
@@ -75,9 +75,9 @@ std::string ProfilesText(const json& list) {
     if (!description.empty()) head += ": " + description;
     text += Printable(head) + "\n";
     std::vector<std::vector<std::string>> rows{
-        {"allows",
-         Listed(Said(kube::Find(profile, {"spec", "allows"})), "nothing beyond an ordinary Pod")},
-        {"limits", Listed(Said(kube::Find(profile, {"spec", "limits"})), "nothing")},
+        {"allows", Listed(EntriesOf(kube::Find(profile, {"spec", "allows"})),
+                          "nothing beyond an ordinary Pod")},
+        {"limits", Listed(EntriesOf(kube::Find(profile, {"spec", "limits"})), "nothing")},
         {"sets", Listed(FieldsSet(profile), "nothing")}};
     if (const auto yielded = Yielded(profile); !yielded.empty()) {
       rows.push_back({"yields", "to the job's value of " + Listed(yielded, "")});

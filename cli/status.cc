@@ -190,24 +190,25 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
   const Result<api::TrainingJob> job = ReadJob(objects.job);
   if (!job.ok()) return job.error();
   const api::TrainingJobStatus& status = job->status;
-  const Explanation told = ExplainJob(*job, objects.job);
-  std::string text = Printable(job->name + " in namespace " + job->ns + " " + told.sentence) + "\n";
-  if (!told.meaning.empty()) text += Printable(told.meaning) + "\n";
-  for (const std::string& also : told.also) text += Printable("Also: " + also) + "\n";
+  const Explanation explanation = ExplainJob(*job, objects.job);
+  std::string text =
+      Printable(job->name + " in namespace " + job->ns + " " + explanation.sentence) + "\n";
+  if (!explanation.meaning.empty()) text += Printable(explanation.meaning) + "\n";
+  for (const std::string& also : explanation.also) text += Printable("Also: " + also) + "\n";
   text += "\n";
   if (status.progress)
-    text += Labelled("Progress", ProgressText(*status.progress, told.training, now));
+    text += Labelled("Progress", ProgressText(*status.progress, explanation.training, now));
   const bool over = status.state == "Succeeded" || status.state == "Failed";
   const bool restarts = status.elasticity_mode == api::ElasticityMode::kRestart;
   if (!status.state.empty()) {
     text += Labelled("World", WorldText(status));
-    const int active = told.training ? status.workers.members : 0;
+    const int active = explanation.training ? status.workers.members : 0;
     const char* verb = restarts ? "run" : "train";
     if (!over) text += Labelled("Workers", WorkersText(status.workers, active, verb));
   }
   const auto stall_after =
       kube::GetInt32(objects.job, {"spec", "faultTolerance", "stallAfterSeconds"});
-  if (told.training && restarts && stall_after.value_or(0) == 0) {
+  if (explanation.training && restarts && stall_after.value_or(0) == 0) {
     text += Labelled("Hang detection",
                      "off, because spec.faultTolerance.stallAfterSeconds is 0: a job that hangs "
                      "is Running, too. \"kubectl trainingjob logs " +
@@ -234,7 +235,7 @@ Result<std::string> StatusText(const JobObjects& objects, Time now) {
 Result<json> StatusJson(const JobObjects& objects) {
   const Result<api::TrainingJob> job = ReadJob(objects.job);
   if (!job.ok()) return job.error();
-  const Explanation told = ExplainJob(*job, objects.job);
+  const Explanation explanation = ExplainJob(*job, objects.job);
   json pods = json::array();
   for (const PodView& pod : PodsOf(objects.pods, job->uid)) {
     pods.push_back({{"name", pod.name},
@@ -252,11 +253,16 @@ Result<json> StatusJson(const JobObjects& objects) {
   }
   json status = api::EncodeStatus(job->status);
   status.erase("internal");
-  return json{{"name", job->name},           {"namespace", job->ns},
-              {"training", told.training},   {"sentence", told.sentence},
-              {"reason", told.reason},       {"meaning", told.meaning},
-              {"also", told.also},           {"pods", std::move(pods)},
-              {"events", std::move(events)}, {"status", std::move(status)}};
+  return json{{"name", job->name},
+              {"namespace", job->ns},
+              {"training", explanation.training},
+              {"sentence", explanation.sentence},
+              {"reason", explanation.reason},
+              {"meaning", explanation.meaning},
+              {"also", explanation.also},
+              {"pods", std::move(pods)},
+              {"events", std::move(events)},
+              {"status", std::move(status)}};
 }
 
 Result<JobObjects> ReadJobObjects(const Kubectl& kubectl, const std::string& job) {

@@ -49,42 +49,43 @@ std::string_view TextOf(const WordText (&table)[kN], std::string_view word) {
 Explanation InState(const api::TrainingJob& job) {
   const api::TrainingJobStatus& status = job.status;
   const Condition* condition = ConditionOf(status);
-  Explanation told{.reason = status.reason};
-  const std::string why = Because(told.reason, MessageOf(condition));
+  Explanation explanation{.reason = status.reason};
+  const std::string why = Because(explanation.reason, MessageOf(condition));
   if (status.state == "Running") {
-    told.training = true;
-    told.sentence = status.elasticity_mode == api::ElasticityMode::kRestart ? "runs" : "trains";
+    explanation.training = true;
+    explanation.sentence =
+        status.elasticity_mode == api::ElasticityMode::kRestart ? "runs" : "trains";
   } else if (status.state == "Succeeded") {
-    told.sentence = "has succeeded" + why;
+    explanation.sentence = "has succeeded" + why;
   } else if (status.state == "Failed") {
-    told.sentence = "has failed" + why;
+    explanation.sentence = "has failed" + why;
   } else if (status.state == "Suspended") {
-    told.sentence = "is suspended and has no Pods";
+    explanation.sentence = "is suspended and has no Pods";
     const std::string_view message = MessageOf(condition);
     const std::size_t where_it_resumes = message.find("; ");
     if (where_it_resumes != std::string_view::npos) {
-      told.sentence += message.substr(where_it_resumes);
+      explanation.sentence += message.substr(where_it_resumes);
     }
-    told.reason.clear();
-    told.meaning = "To resume it: kubectl -n " + job.ns + " patch trainingjob " + job.name +
-                   " --type=merge -p '{\"spec\": {\"suspend\": false}}'";
+    explanation.reason.clear();
+    explanation.meaning = "To resume it: kubectl -n " + job.ns + " patch trainingjob " + job.name +
+                          " --type=merge -p '{\"spec\": {\"suspend\": false}}'";
   } else if (status.state == "Paused") {
-    told.sentence = "is paused and keeps its state" + why;
+    explanation.sentence = "is paused and keeps its state" + why;
   } else {
-    told.sentence = "does not train yet" + why;
+    explanation.sentence = "does not train yet" + why;
   }
-  return told;
+  return explanation;
 }
 
 // Returns true if the messages of Running and WorkersReady give the same reason. In a paused job,
 // Running may say why Pods are missing, and WorkersReady why training is paused.
-bool SaysTheSame(const api::TrainingJobStatus& status) {
+bool GiveSameReason(const api::TrainingJobStatus& status) {
   const std::string_view running = MessageOf(FindCondition(status.conditions, api::kRunning));
   const std::string_view ready = MessageOf(FindCondition(status.conditions, api::kWorkersReady));
   return running.ends_with(ready) || ready.ends_with(running);
 }
 
-void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>& also) {
+void AddNotes(const api::TrainingJobStatus& status, std::vector<std::string>& also) {
   const auto add = [&](const char* type, api::ConditionStatus worth) {
     const Condition* condition = FindCondition(status.conditions, type);
     if (condition == nullptr || condition->status != worth) return;
@@ -93,7 +94,7 @@ void AddWhatElse(const api::TrainingJobStatus& status, std::vector<std::string>&
   add(api::kChangePending, api::ConditionStatus::kTrue);
   add(api::kProtected, api::ConditionStatus::kFalse);
   add(api::kRestored, api::ConditionStatus::kFalse);
-  if (status.state == "Paused" && !SaysTheSame(status)) {
+  if (status.state == "Paused" && !GiveSameReason(status)) {
     add(api::kWorkersReady, api::ConditionStatus::kFalse);
   }
   const Condition* isolated = FindCondition(status.conditions, api::kNetworkIsolated);
@@ -118,28 +119,32 @@ Explanation ExplainJob(const api::TrainingJob& job, const nlohmann::json& writte
   const std::string manager = kube::GetString(written, {"spec", "managedBy"});
   const bool elsewhere = !manager.empty() && manager != api::kManagedByOperator;
   const Condition* managed = FindCondition(status.conditions, api::kManaged);
-  Explanation told;
+  Explanation explanation;
   if (job.deleting) {
-    told.sentence = "is being deleted";
+    explanation.sentence = "is being deleted";
     if (const Condition* removed = FindCondition(status.conditions, api::kCheckpointsRemoved)) {
-      told.reason = removed->reason;
-      told.sentence += Because(removed->reason, removed->message);
+      explanation.reason = removed->reason;
+      explanation.sentence += Because(removed->reason, removed->message);
     }
   } else if (elsewhere) {
-    told.sentence = "is managed by another controller, " + manager + ", which spec.managedBy names";
+    explanation.sentence =
+        "is managed by another controller, " + manager + ", which spec.managedBy names";
   } else if (managed != nullptr && managed->status == api::ConditionStatus::kFalse) {
-    told.reason = managed->reason;
-    told.sentence = "is not managed by any operator" + Because(managed->reason, managed->message);
+    explanation.reason = managed->reason;
+    explanation.sentence =
+        "is not managed by any operator" + Because(managed->reason, managed->message);
   } else if (status.state.empty()) {
-    told.sentence = "has not been processed by an operator yet";
-    told.meaning =
+    explanation.sentence = "has not been processed by an operator yet";
+    explanation.meaning =
         "If this lasts longer than a few seconds, \"kubectl trainingjob doctor\" says why.";
   } else {
-    told = InState(job);
-    AddWhatElse(status, told.also);
+    explanation = InState(job);
+    AddNotes(status, explanation.also);
   }
-  if (told.meaning.empty() && !told.training) told.meaning = MeaningOfReason(told.reason);
-  return told;
+  if (explanation.meaning.empty() && !explanation.training) {
+    explanation.meaning = MeaningOfReason(explanation.reason);
+  }
+  return explanation;
 }
 
 }  // namespace ringmaster::cli

@@ -44,9 +44,10 @@ Result<std::string> DecodeLines(std::string text, const std::string& field) {
 }
 
 std::string Absolute(const std::string& path, const std::string& kubeconfig) {
-  const std::filesystem::path given(path);
-  return given.is_absolute() ? path
-                             : (std::filesystem::path(kubeconfig).parent_path() / given).string();
+  const std::filesystem::path configured(path);
+  return configured.is_absolute()
+             ? path
+             : (std::filesystem::path(kubeconfig).parent_path() / configured).string();
 }
 
 // Returns the content of "<field>-data" (Base64), or of the file in "<field>"; empty if neither

@@ -9,8 +9,8 @@ namespace {
 // The initial delay of a retry after a refusal, or after a conflict with another client's write.
 constexpr std::chrono::milliseconds kLookAgain{10};
 
-void TakeInDone(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
-                JobMemory& memory) {
+void UpdateMemory(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
+                  JobMemory& memory) {
   if (result.unpinned) memory.pin.reset();
   if (result.pin_changed) memory.pin_sought = false;
   if (result.pin) {
@@ -50,11 +50,11 @@ std::optional<std::chrono::milliseconds> AfterRefusal(const Refusal& refusal, Cl
 
 }  // namespace
 
-Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
-                                                        const api::TrainingJob& job,
-                                                        const Plan& plan, Clock::Time now,
-                                                        JobMemory& memory) {
-  TakeInDone(result, job, plan, memory);
+Result<std::optional<std::chrono::milliseconds>> ApplyResult(const ActResult& result,
+                                                             const api::TrainingJob& job,
+                                                             const Plan& plan, Clock::Time now,
+                                                             JobMemory& memory) {
+  UpdateMemory(result, job, plan, memory);
   if (result.job_gone) return plan.requeue_after;
   if (result.refusal) return AfterRefusal(*result.refusal, now, memory);
   if (result.error) return *result.error;

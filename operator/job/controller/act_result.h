@@ -40,9 +40,9 @@ struct ActResult {
 // Applies the result of `plan` for `job` to `memory`. Returns when to reconcile the job again: as
 // planned if all actions succeeded; earlier or later after a refusal, or if another client changed
 // an object first. An error makes the queue back off.
-Result<std::optional<std::chrono::milliseconds>> TakeIn(const ActResult& result,
-                                                        const api::TrainingJob& job,
-                                                        const Plan& plan, Clock::Time now,
-                                                        JobMemory& memory);
+Result<std::optional<std::chrono::milliseconds>> ApplyResult(const ActResult& result,
+                                                             const api::TrainingJob& job,
+                                                             const Plan& plan, Clock::Time now,
+                                                             JobMemory& memory);
 
 }  // namespace ringmaster::job

@@ -139,7 +139,7 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
                                  const json& manifest) {
   const bool of_pod = resource == kube::kPods;
   if (of_pod && error.kind == ErrorKind::kInvalid) {
-    error.message = InWordsOfTheJob(error.message, manifest, job_.spec);
+    error.message = InTermsOfSpec(error.message, manifest, job_.spec);
     if (rules_.sets_fields) {
       error.message += "; the TrainingProfile \"" + rules_.profile +
                        "\" of this job also sets fields of its Pods";

@@ -145,12 +145,12 @@ class Origin {
 
 }  // namespace
 
-std::string InWordsOfTheJob(const std::string& message, const json& pod,
-                            const api::TrainingJobSpec& spec, const std::string& root) {
+std::string InTermsOfSpec(const std::string& message, const json& pod,
+                          const api::TrainingJobSpec& spec, const std::string& root) {
   constexpr std::string_view kGoField = "Go struct field ";
   constexpr std::string_view kStrict = "strict decoding error: ";
   if (const std::size_t strict = message.find(kStrict); strict != std::string::npos) {
-    return InWordsOfTheJob(message.substr(strict + kStrict.size()), pod, spec, root);
+    return InTermsOfSpec(message.substr(strict + kStrict.size()), pod, spec, root);
   }
   const Origin origin(pod, spec, root);
   std::string text;

@@ -14,7 +14,7 @@ namespace ringmaster::job {
 
 // Returns the message in terms of the job's spec. `message`: the server's refusal of `pod`. The Pod
 // was built from `spec` (pods.h), whose path is `root`.
-std::string InWordsOfTheJob(const std::string& message, const nlohmann::json& pod,
-                            const api::TrainingJobSpec& spec, const std::string& root = "spec");
+std::string InTermsOfSpec(const std::string& message, const nlohmann::json& pod,
+                          const api::TrainingJobSpec& spec, const std::string& root = "spec");
 
 }  // namespace ringmaster::job

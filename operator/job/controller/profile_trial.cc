@@ -80,7 +80,7 @@ std::vector<json> PodsOf(const api::TrainingJob& job, JobRules rules) {
 }
 
 // Returns the message's text about the Pod, after one of two known phrases; empty if none.
-std::string SaidOfThePod(const std::string& message, const std::string& name) {
+std::string TextAboutPod(const std::string& message, const std::string& name) {
   for (const std::string& begin :
        {"Pod \"" + name + "\" is invalid: ", std::string(" cannot be handled as a Pod: ")}) {
     const std::size_t at = message.find(begin);
@@ -118,10 +118,10 @@ Result<Trial> TryPods(kube::KubeClient& client, const std::string& ns, const Pro
     }
     if (tried.ok() || tried.error().kind == ErrorKind::kAlreadyExists) continue;
     if (IsTransient(tried.error())) return tried.error();
-    const std::string said =
-        SaidOfThePod(tried.error().message, kube::GetString(pod, {"metadata", "name"}));
-    if (said.empty()) continue;
-    trial.refused = InWordsOfTheJob(said, pod, job.spec, "spec.workload");
+    const std::string text =
+        TextAboutPod(tried.error().message, kube::GetString(pod, {"metadata", "name"}));
+    if (text.empty()) continue;
+    trial.refused = InTermsOfSpec(text, pod, job.spec, "spec.workload");
     return trial;
   }
   return trial;

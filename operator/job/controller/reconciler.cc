@@ -43,12 +43,12 @@ void NoteSince(const Plan& plan, Clock::Time now, JobMemory& memory) {
 }
 
 void RecordAnnouncements(const std::string& key, const Plan& plan, JobMemory& memory) {
-  memory.told_of_nodes = plan.nodes_unreachable;
-  memory.told_of_drain = plan.drain_held;
-  if (!plan.launcher_held.empty() && !memory.told_of_launchers) {
+  memory.announced_nodes = plan.nodes_unreachable;
+  memory.announced_drain = plan.drain_held;
+  if (!plan.launcher_held.empty() && !memory.announced_launchers) {
     LogWarn("Kept a silent launcher", {{"job", key}, {"reason", plan.launcher_held}});
   }
-  memory.told_of_launchers = !plan.launcher_held.empty();
+  memory.announced_launchers = !plan.launcher_held.empty();
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ Result<runtime::ReconcileResult> Reconciler::Reconcile(const std::string& key) {
                                                 .credentials = *credentials,
                                                 .memory = known.memory})
                                .Act(plan);
-  const auto again = TakeIn(result, *run->job, plan, clock.Now(), known.memory);
+  const auto again = ApplyResult(result, *run->job, plan, clock.Now(), known.memory);
   if (!again.ok()) return again.error().WithContext("reconciling the TrainingJob " + key);
   if (!plan.ask_about) return runtime::ReconcileResult{.requeue_after = *again};
   const auto latest = AskAbout(*job, *plan.ask_about, known.memory.slow_start);

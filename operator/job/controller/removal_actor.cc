@@ -34,7 +34,7 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
     if (const Result<void> made = MakePod(); !made.ok()) return made.error();
   }
   if (!plan.release) {
-    if (const Result<void> written = SayWhatIsAwaited(plan.waiting_reason, plan.waiting_for);
+    if (const Result<void> written = WriteWaitingCondition(plan.waiting_reason, plan.waiting_for);
         !written.ok()) {
       return written.error();
     }
@@ -100,7 +100,8 @@ Result<void> RemovalActor::MakePod() {
   return {};
 }
 
-Result<void> RemovalActor::SayWhatIsAwaited(const std::string& reason, const std::string& what) {
+Result<void> RemovalActor::WriteWaitingCondition(const std::string& reason,
+                                                 const std::string& what) {
   const api::Condition* known =
       api::FindCondition(job_.status.conditions, api::kCheckpointsRemoved);
   if (known != nullptr && known->message == what) return {};

@@ -30,7 +30,7 @@ class RemovalActor {
  private:
   Result<void> DeletePods(const RemovalPlan& plan);
   Result<void> MakePod();
-  Result<void> SayWhatIsAwaited(const std::string& reason, const std::string& what);
+  Result<void> WriteWaitingCondition(const std::string& reason, const std::string& what);
   void Record(const PlannedEvent& event);
 
   const ActorTools& tools_;

@@ -110,7 +110,7 @@ class Session final : public LauncherSession {
   std::deque<Clock::Time> begun_;                     // when the last exchanges began
   bool waiting_ = false;
   bool stopped_ = false;
-  bool told_of_silence_ = false;
+  bool reported_silence_ = false;
   std::string last_answer_;
   LauncherView view_;
   int64_t paced_step_ = -1;
@@ -215,7 +215,7 @@ void Session::Accept(control::LauncherStatus status, const std::string& text) {
   if (!view_.answered_since) view_.answered_since = clock_.Now();
   view_.silent_since.reset();
   Heard();
-  told_of_silence_ = false;
+  reported_silence_ = false;
   on_view_(view_, changed);
   Wait(order_text_ == acknowledged_ ? Period() : std::chrono::milliseconds(0));
 }
@@ -245,8 +245,8 @@ void Session::Fail(const std::string& why, bool answered) {
              {{"job", target_.job_key}, {"address", target_.pod_ip}, {"reason", why}});
   }
   const bool long_silence = now - *view_.silent_since > kLongSilence;
-  if (long_silence && !told_of_silence_) {
-    told_of_silence_ = true;
+  if (long_silence && !reported_silence_) {
+    reported_silence_ = true;
     LogWarn("Got no answer from a launcher for a long time",
             {{"job", target_.job_key}, {"address", target_.pod_ip}, {"reason", why}});
   }

@@ -134,9 +134,9 @@ struct JobMemory {
   std::optional<IsolationCheck> isolation;  // the latest check; unset: none yet
   std::vector<std::string> admitted;        // node addresses that the launcher's policy admits
   // Problems that were already reported. Each problem is reported only once.
-  bool told_of_nodes = false;      // the event NodesUnreachable
-  bool told_of_drain = false;      // the event NotDrained, for workers that leave too slowly
-  bool told_of_launchers = false;  // silent launchers that are not replaced
+  bool announced_nodes = false;      // the event NodesUnreachable
+  bool announced_drain = false;      // the event NotDrained, for workers that leave too slowly
+  bool announced_launchers = false;  // silent launchers that are not replaced
 
   // Returns when the Pod's leaving mark was first seen; unset: it has not been seen.
   std::optional<Clock::Time> LeavingSince(const std::string& pod_uid) const {

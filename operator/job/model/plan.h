@@ -133,19 +133,19 @@ struct Plan {
   // Adds a delete. Returns false if the plan has kMostPodsAtOnce deletes; the next plan continues.
   bool Delete(const PodView& pod) {
     if (deletes.size() >= kMostPodsAtOnce) {
-      GoOnAtOnce();
+      RequeueImmediately();
       return false;
     }
     deletes.push_back({.name = pod.name, .uid = pod.uid});
     return true;
   }
-  void Tell(bool warning, std::string reason, const char* action, std::string note) {
+  void AddEvent(bool warning, std::string reason, const char* action, std::string note) {
     events.push_back({.warning = warning,
                       .reason = std::move(reason),
                       .action = action,
                       .note = std::move(note)});
   }
-  void GoOnAtOnce() { requeue_after = std::chrono::milliseconds(1); }
+  void RequeueImmediately() { requeue_after = std::chrono::milliseconds(1); }
   bool CreatesPods() const { return create_launcher.has_value() || !create_workers.empty(); }
   void RequeueWithin(std::chrono::milliseconds delay) {
     if (!requeue_after || delay < *requeue_after) requeue_after = delay;

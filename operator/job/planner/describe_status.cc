@@ -92,7 +92,7 @@ void DescribeConditions(const PlanInput& input, const PodsOutlook& outlook,
            status);
   const bool known = api::FindCondition(status.conditions, api::kProtected) != nullptr;
   SetIfAny(input, JudgeProtection(answer->unprotected, known), status);
-  SetIfAny(input, JudgeBeginning(answer->beginning), status);
+  SetIfAny(input, JudgeRestored(answer->beginning), status);
 }
 
 // Removes the condition Stalled: tools treat an absent condition as False.
@@ -157,7 +157,7 @@ void RollBackProgress(const api::TrainingJobSpec& spec, api::TrainingJobStatus& 
 
 void DescribeVerdict(const PlanInput& input, const control::Verdict& verdict,
                      api::TrainingJobStatus& status) {
-  SetIfAny(input, JudgeBeginning(verdict.beginning), status);
+  SetIfAny(input, JudgeRestored(verdict.beginning), status);
   status.epoch = verdict.epoch.number;
   status.world_size = verdict.world_size;
   if (verdict.progress) status.progress = ProgressOf(*verdict.progress, 0, input.wall_now);

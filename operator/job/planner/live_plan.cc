@@ -52,8 +52,8 @@ class LivePlanner {
   void SortWorkers();
   void PlanLeaver(const PodPtr& worker);
   void ReplaceLost(const LostWorker& lost);
-  void TellLoss(const char* reason, std::string note);
-  void TellOtherLosses();
+  void AddLossEvent(const char* reason, std::string note);
+  void AddEventOfOtherLosses();
   void ShrinkOrGrow();
   void PlanServices();
   void PlanOrder();
@@ -108,11 +108,12 @@ void LivePlanner::RecordEndedPods() {
       if (HasCrashed(*launcher)) {
         CountCrashedPod(job_, reports_.answer(), in_.wall_now, plan_.status);
       }
-      plan_.Tell(true, memory ? control::kReasonOOMKilled : api::kEventLauncherReplaced,
-                 api::kActionReplace,
-                 memory ? FailureText(plan_.status.failures.front()) + ". A new launcher takes over"
-                        : HowItEnded(*launcher) +
-                              " without reporting a result; a new launcher takes over");
+      plan_.AddEvent(
+          true, memory ? control::kReasonOOMKilled : api::kEventLauncherReplaced,
+          api::kActionReplace,
+          memory
+              ? FailureText(plan_.status.failures.front()) + ". A new launcher takes over"
+              : HowItEnded(*launcher) + " without reporting a result; a new launcher takes over");
     }
   }
   for (const PodPtr& worker : seen_.failed) {
@@ -125,9 +126,9 @@ void LivePlanner::RecordEndedPods() {
       const api::Failure& failure = plan_.status.failures.front();
       const bool known = failure.reason == control::kReasonOOMKilled ||
                          failure.reason == api::kReasonDeviceUnhealthy;
-      TellLoss(known ? failure.reason.c_str() : api::kEventWorkerReplaced,
-               known ? FailureText(failure) + ". Another worker replaces it"
-                     : HowItEnded(*worker) + "; another worker replaces it");
+      AddLossEvent(known ? failure.reason.c_str() : api::kEventWorkerReplaced,
+                   known ? FailureText(failure) + ". Another worker replaces it"
+                         : HowItEnded(*worker) + "; another worker replaces it");
     }
   }
   for (const PodPtr& worker : seen_.of_other_text) plan_.Delete(*worker);
@@ -145,8 +146,8 @@ void LivePlanner::RecordRankFailures() {
   };
   const auto newest = std::find_if(failures.begin(), failures.begin() + added, memory);
   if (newest == failures.begin() + added) return;
-  plan_.Tell(true, control::kReasonOOMKilled, api::kActionReplace,
-             FailureText(*newest) + ". It is restarted");
+  plan_.AddEvent(true, control::kReasonOOMKilled, api::kActionReplace,
+                 FailureText(*newest) + ". It is restarted");
   plan_.events.back().of_status = true;
 }
 
@@ -180,8 +181,8 @@ void LivePlanner::PlanLauncher() {
     failure.reason = api::kReasonLauncherLost;
     failure.last_lines = {check.lost};
     AddFailure(plan_.status.failures, std::move(failure));
-    plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
-               check.lost + "; a new launcher takes over");
+    plan_.AddEvent(true, api::kEventLauncherReplaced, api::kActionReplace,
+                   check.lost + "; a new launcher takes over");
     plan_.EndLauncher(*launcher);
   }
   ReplaceLauncher();
@@ -199,8 +200,8 @@ void LivePlanner::ReplaceLauncher() {
                                 : " is being disrupted (" + launcher->disruption + ")";
     const std::string node =
         launcher == nullptr || launcher->node.empty() ? "" : " on node " + launcher->node;
-    plan_.Tell(true, api::kEventLauncherReplaced, api::kActionReplace,
-               name + node + how + "; a new launcher takes over");
+    plan_.AddEvent(true, api::kEventLauncherReplaced, api::kActionReplace,
+                   name + node + how + "; a new launcher takes over");
   }
   if (!unused) {
     plan_.raise_term = seen_.next_term;
@@ -245,23 +246,23 @@ void LivePlanner::ReplaceLost(const LostWorker& lost) {
   failure.last_lines = {lost.text};
   if (AddFailure(plan_.status.failures, std::move(failure))) {
     outlook_.worker_lost = true;
-    TellLoss(api::kEventWorkerLost, lost.text + "; another worker replaces it");
+    AddLossEvent(api::kEventWorkerLost, lost.text + "; another worker replaces it");
   }
 }
 
 // Adds an event for a lost worker, but for only as many workers as the status can list: if a node
 // pool disappears, thousands of workers end together.
-void LivePlanner::TellLoss(const char* reason, std::string note) {
+void LivePlanner::AddLossEvent(const char* reason, std::string note) {
   if (losses_++ < api::kMaxFailures) {
-    plan_.Tell(true, reason, api::kActionReplace, std::move(note));
+    plan_.AddEvent(true, reason, api::kActionReplace, std::move(note));
   }
 }
 
-void LivePlanner::TellOtherLosses() {
+void LivePlanner::AddEventOfOtherLosses() {
   if (losses_ <= api::kMaxFailures) return;
-  plan_.Tell(true, api::kEventWorkerReplaced, api::kActionReplace,
-             std::to_string(losses_ - api::kMaxFailures) +
-                 " more workers ended or were lost; others replace them");
+  plan_.AddEvent(true, api::kEventWorkerReplaced, api::kActionReplace,
+                 std::to_string(losses_ - api::kMaxFailures) +
+                     " more workers ended or were lost; others replace them");
 }
 
 void LivePlanner::PlanLeaver(const PodPtr& worker) {
@@ -271,17 +272,17 @@ void LivePlanner::PlanLeaver(const PodPtr& worker) {
       return plan_.RequeueWithin(DrainTimeLeft(marked_since, in_.now));
     case Leave::kOverdue:
       if (!plan_.Delete(*worker)) return;
-      return plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
-                        worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
-                            " was not drained within " + std::to_string(kDrainLimit.count()) +
-                            " s; it is deleted and counts as lost");
+      return plan_.AddEvent(true, api::kEventNotDrained, api::kActionDrain,
+                            worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
+                                " was not drained within " + std::to_string(kDrainLimit.count()) +
+                                " s; it is deleted and counts as lost");
     case Leave::kHeld:
       plan_.drain_held = true;
-      if (!in_.memory.told_of_drain) {
-        plan_.Tell(true, api::kEventNotDrained, api::kActionDrain,
-                   worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
-                       " was not drained within " + std::to_string(kDrainLimit.count()) +
-                       " s; it is kept until the launcher reports that another worker trains");
+      if (!in_.memory.announced_drain) {
+        plan_.AddEvent(true, api::kEventNotDrained, api::kActionDrain,
+                       worker->name + " " + WherePodRuns(*worker, seen_.nodes) +
+                           " was not drained within " + std::to_string(kDrainLimit.count()) +
+                           " s; it is kept until the launcher reports that another worker trains");
       }
       return plan_.RequeueWithin(kLookAgainWhileHeld);
     case Leave::kGo:
@@ -324,7 +325,7 @@ void LivePlanner::ShrinkOrGrow() {
   if (!MayCreate()) return;
   const auto missing = static_cast<std::size_t>(missing_);
   plan_.create_workers = seen_.FreeIndices(std::min(missing, kMostPodsAtOnce));
-  if (plan_.create_workers.size() < missing) plan_.GoOnAtOnce();
+  if (plan_.create_workers.size() < missing) plan_.RequeueImmediately();
 }
 
 void LivePlanner::PlanServices() {
@@ -365,10 +366,10 @@ Plan LivePlanner::Make() {
   CountCrashesOfLauncher(job_, reports_.answer(), in_.wall_now, plan_.status);
   PlanLauncher();
   if (outlook_.launcher_lost) {
-    TellRestartByLauncher(job_, seen_.launcher, in_.wall_now, plan_);
+    ReportRestartByLauncher(job_, seen_.launcher, in_.wall_now, plan_);
   }
   SortWorkers();
-  TellOtherLosses();
+  AddEventOfOtherLosses();
   ShrinkOrGrow();
   PlanServices();
   PlanIsolation(in_, MayCreate(), plan_);
@@ -378,8 +379,8 @@ Plan LivePlanner::Make() {
   plan_.ask_about = std::move(question.ask);
   if (question.left) plan_.RequeueWithin(*question.left);
   DescribeLive(in_, outlook_, plan_.status);
-  TellRestartInNewWorld(job_.status, in_.wall_now, plan_);
-  const bool announced = in_.memory.told_of_nodes;
+  ReportRestartInNewWorld(job_.status, in_.wall_now, plan_);
+  const bool announced = in_.memory.announced_nodes;
   AddEvents(job_, seen_, in_.memory.gone, announced ? std::string() : outlook_.unreachable, plan_);
   return std::move(plan_);
 }

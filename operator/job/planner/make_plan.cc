@@ -31,14 +31,14 @@ void CleanUp(const PlanInput& input, Plan& plan) {
                  input.now, plan);
 }
 
-Plan PlanTheEnd(const PlanInput& input, const Outcome& outcome) {
+Plan PlanEnd(const PlanInput& input, const Outcome& outcome) {
   Plan plan;
   plan.status = input.job.status;
   if (outcome.failure) AddFailure(plan.status.failures, *outcome.failure);
   DescribeOutcome(input, outcome, plan.status);
-  TellBeginning(input.job.status, plan);
-  plan.Tell(!outcome.succeeded, outcome.succeeded ? api::kEventSucceeded : outcome.reason,
-            api::kActionFinish, outcome.message);
+  AddRestoredEvent(input.job.status, plan);
+  plan.AddEvent(!outcome.succeeded, outcome.succeeded ? api::kEventSucceeded : outcome.reason,
+                api::kActionFinish, outcome.message);
   CleanUp(input, plan);
   return plan;
 }
@@ -61,7 +61,7 @@ Plan PlanClaim(const PlanInput& input) {
   return plan;
 }
 
-Plan PlanAfterTheEnd(const PlanInput& input) {
+Plan PlanAfterEnd(const PlanInput& input) {
   Plan plan;
   plan.status = input.job.status;
   DescribeCounts(input, plan.status);
@@ -94,7 +94,7 @@ std::optional<Outcome> Judge(const PlanInput& input) {
 // Ends a job after a time limit or repeated crashes. `known` has the failures and crashes so far.
 Plan PlanTimeOver(const PlanInput& input, const Outcome& outcome,
                   const api::TrainingJobStatus& known) {
-  Plan plan = PlanTheEnd(input, outcome);
+  Plan plan = PlanEnd(input, outcome);
   plan.status.failures = known.failures;
   if (outcome.failure) AddFailure(plan.status.failures, *outcome.failure);
   plan.status.crashes = known.crashes;
@@ -127,7 +127,7 @@ Plan PlanWithinTime(const PlanInput& input) {
   const ClockCheck images =
       OnceAsked(input, CheckImages(input.job, input.observed, input.wall_now));
   if (images.expired) {
-    return PlanTimeOver(input, ImageNotToBeHad(input.observed, input.wall_now), plan.status);
+    return PlanTimeOver(input, ImageUnavailable(input.observed, input.wall_now), plan.status);
   }
   for (const ClockCheck& clock : {deadline, start, images}) {
     if (clock.left) plan.RequeueWithin(*clock.left);
@@ -154,7 +154,7 @@ void DescribeChange(const PlanInput& input, Plan& plan) {
   if (!notice) return;
   const bool refused = notice->status == api::ConditionStatus::kTrue;
   if (refused && !api::IsTrue(plan.status.conditions, api::kChangePending)) {
-    plan.Tell(true, api::kEventChangePending, api::kActionWait, notice->message);
+    plan.AddEvent(true, api::kEventChangePending, api::kActionWait, notice->message);
   }
   SetCondition(input, *std::move(notice), plan.status);
 }
@@ -185,12 +185,12 @@ Plan MakePlan(const PlanInput& input) {
   const bool handed_over = IsHandedOver(input.job, input.installation);
   Plan plan;
   if (api::IsTerminal(input.job.status)) {
-    plan = PlanAfterTheEnd(input);
+    plan = PlanAfterEnd(input);
   } else if (const auto outcome = Judge(input)) {
-    plan = unclaimed ? PlanClaim(input) : PlanTheEnd(input, *outcome);
+    plan = unclaimed ? PlanClaim(input) : PlanEnd(input, *outcome);
     plan.confirm_claim =
         input.observed.launcher_service == nullptr && !input.installation.empty() && !handed_over;
-  } else if (ShallBeSuspended(input.job)) {
+  } else if (MustBeSuspended(input.job)) {
     plan = MakeSuspendPlan(input);
   } else if (unclaimed && IsNotAllowed(input.memory.refusal)) {
     plan = PlanClaim(input);

@@ -86,8 +86,8 @@ class RemovalPlanner {
       return GiveUp("the Pod " + pod.name + " failed" +
                     (reason.empty() ? "" : " (" + OneLine(reason) + ")") + ": " + WordsOf(pod));
     }
-    Tell(false, api::kEventCheckpointsRemoved,
-         "Removed " + OwnFolderOf(in_.job) + " from the checkpoint volume: " + WordsOf(pod));
+    SetEvent(false, api::kEventCheckpointsRemoved,
+             "Removed " + OwnFolderOf(in_.job) + " from the checkpoint volume: " + WordsOf(pod));
     Release();
   }
 
@@ -117,13 +117,13 @@ class RemovalPlanner {
   }
 
   void GiveUp(const std::string& why) {
-    Tell(true, api::kEventCheckpointsLeft,
-         "Left " + OwnFolderOf(in_.job) + " on the checkpoint volume: " + why +
-             ". Remove the folder by hand");
+    SetEvent(true, api::kEventCheckpointsLeft,
+             "Left " + OwnFolderOf(in_.job) + " on the checkpoint volume: " + why +
+                 ". Remove the folder by hand");
     Release();
   }
 
-  void Tell(bool warning, const char* reason, std::string note) {
+  void SetEvent(bool warning, const char* reason, std::string note) {
     plan_.event = {.warning = warning,
                    .reason = reason,
                    .action = api::kActionDelete,

@@ -14,9 +14,9 @@ namespace ringmaster::job {
 
 namespace {
 
-constexpr char kPodsGo[] = "the Pods are being deleted";
+constexpr char kDeletingPods[] = "the Pods are being deleted";
 
-bool ToldToEnd(const PlanInput& input) {
+bool OrderedToStop(const PlanInput& input) {
   return input.launcher->order != nullptr && input.launcher->order->replicas == 0;
 }
 
@@ -30,7 +30,7 @@ bool RanksHaveEnded(const PlanInput& input) {
   const bool has_world =
       input.job.status.epoch > 0 || (answer != nullptr && answer->epoch.number > 0);
   if (!has_world) return true;
-  if (answer == nullptr || !ToldToEnd(input)) return false;
+  if (answer == nullptr || !OrderedToStop(input)) return false;
   const Reports reports(input);
   return std::none_of(seen.live.begin(), seen.live.end(), [&](const PodPtr& worker) {
     const control::WorkerReport* report = reports.Find(worker->uid);
@@ -63,7 +63,7 @@ int64_t StepOf(const api::TrainingJobStatus& status) {
 std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::milliseconds left) {
   const api::TrainingJobSpec& spec = input.job.spec;
   const control::LauncherStatus* answer = AnswerOf(input);
-  if (!KeepsCheckpoints(spec) || answer == nullptr || ToldToEnd(input) || left.count() == 0) {
+  if (!KeepsCheckpoints(spec) || answer == nullptr || OrderedToStop(input) || left.count() == 0) {
     return std::nullopt;
   }
   const bool changing = IsBetweenWorlds(answer->phase);
@@ -99,7 +99,7 @@ std::string WhatIsKept(const api::TrainingJob& job, const api::TrainingJobStatus
 }
 
 // Returns an order with which the existing workers continue to train.
-control::Order OrderToGoOn(const PlanInput& input) {
+control::Order OrderToContinue(const PlanInput& input) {
   control::Order order;
   order.replicas = input.job.spec.worker.replicas;
   order.min_replicas = input.job.spec.MinReplicas();
@@ -114,7 +114,7 @@ control::Order OrderToGoOn(const PlanInput& input) {
 }
 
 // Returns an order without workers, with which the ranks stop.
-control::Order OrderToEnd() {
+control::Order OrderToStop() {
   control::Order order;
   order.replicas = order.min_replicas = 0;
   return order;
@@ -135,7 +135,7 @@ std::optional<std::chrono::milliseconds> WaitForProgram(const PlanInput& input) 
   return left.count() > 0 ? std::optional(left) : std::nullopt;
 }
 
-void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Plan& plan) {
+void PlanSuspension(const PlanInput& input, const std::vector<PodPtr>& pods, Plan& plan) {
   const SuspensionMemory memory =
       input.memory.suspension.value_or(SuspensionMemory{.since = input.now, .ending_since = {}});
   const auto for_checkpoint = TimeLeft(memory.since, kCheckpointLimit, input.now);
@@ -143,7 +143,7 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
       TimeLeft(memory.ending_since.value_or(input.now), kSuspendLimit, input.now);
   if (!memory.ending_since && KeepsCheckpoints(input.job.spec) && !input.observed.live.empty() &&
       NotAskedYet(input)) {
-    plan.order = OrderToGoOn(input);
+    plan.order = OrderToContinue(input);
     plan.order->checkpoint = true;
     plan.RequeueWithin(kAskFirst);
     return DescribeSuspending(input, "waiting for the launcher to report the training progress",
@@ -153,7 +153,7 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   const auto checkpoint = over ? std::nullopt : CheckpointToAwait(input, for_checkpoint);
   if (checkpoint) {
     plan.suspending = Suspending::kAwaitingCheckpoint;
-    plan.order = OrderToGoOn(input);
+    plan.order = OrderToContinue(input);
     plan.order->checkpoint = true;
     plan.RequeueWithin(for_checkpoint);
     return DescribeSuspending(input,
@@ -164,7 +164,7 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   plan.suspending = Suspending::kEnding;
   const PodPtr& launcher = input.observed.launcher;
   if (launcher != nullptr && !launcher->Ended() && !launcher->ip.empty()) {
-    plan.order = OrderToEnd();
+    plan.order = OrderToStop();
   }
   if (!over) {
     plan.RequeueWithin(for_ranks);
@@ -178,7 +178,7 @@ void PlanTheWayThere(const PlanInput& input, const std::vector<PodPtr>& pods, Pl
   if (plan.status.launcher_term == input.job.status.launcher_term) {
     for (const PodPtr& pod : pods) plan.Delete(*pod);
   }
-  DescribeSuspending(input, kPodsGo, plan.status);
+  DescribeSuspending(input, kDeletingPods, plan.status);
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ bool IsSuspended(const api::TrainingJobStatus& status) {
   return api::IsTrue(status.conditions, api::kSuspended);
 }
 
-bool ShallBeSuspended(const api::TrainingJob& job) {
+bool MustBeSuspended(const api::TrainingJob& job) {
   if (job.spec.suspend) return true;
   const api::Condition* condition = api::FindCondition(job.status.conditions, api::kSuspended);
   return condition != nullptr && condition->reason == api::kReasonSuspending;
@@ -206,20 +206,20 @@ Plan MakeSuspendPlan(const PlanInput& input) {
   }
   const std::vector<PodPtr> pods = input.observed.PodsToDelete();
   if (!pods.empty()) {
-    PlanTheWayThere(input, pods, plan);
+    PlanSuspension(input, pods, plan);
     return plan;
   }
   if (const auto left = WaitForProgram(input)) {
     plan.suspending = Suspending::kEnding;
     plan.RequeueWithin(*left);
-    DescribeSuspending(input, kPodsGo, plan.status);
+    DescribeSuspending(input, kDeletingPods, plan.status);
     return plan;
   }
   plan.unpin = input.memory.pin.has_value();
   DescribeSuspended(input, WhatIsKept(input.job, plan.status), plan.status);
   if (!IsSuspended(input.job.status)) {
-    plan.Tell(false, api::kEventSuspended, api::kActionSuspend,
-              api::FindCondition(plan.status.conditions, api::kSuspended)->message);
+    plan.AddEvent(false, api::kEventSuspended, api::kActionSuspend,
+                  api::FindCondition(plan.status.conditions, api::kSuspended)->message);
   }
   return plan;
 }
@@ -227,7 +227,7 @@ Plan MakeSuspendPlan(const PlanInput& input) {
 void PlanResumption(const PlanInput& input, Plan& plan) {
   if (!IsSuspended(input.job.status)) return;
   DescribeResumed(input, plan.status);
-  plan.Tell(
+  plan.AddEvent(
       false, api::kEventResumed, api::kActionResume,
       "spec.suspend is false again, so Pods are created; " + WhatIsKept(input.job, plan.status));
 }

@@ -19,7 +19,7 @@ inline constexpr std::chrono::minutes kCheckpointLimit{2};
 inline constexpr std::chrono::seconds kSuspendLimit{30};
 
 // Returns true if the job must be suspended or is being suspended.
-bool ShallBeSuspended(const api::TrainingJob& job);
+bool MustBeSuspended(const api::TrainingJob& job);
 
 // Returns the suspension's next plan. REQUIRES: the job has not ended and must be suspended.
 Plan MakeSuspendPlan(const PlanInput& input);

@@ -20,6 +20,6 @@ void AddEvents(const api::TrainingJob& job, const Observed& observed,
                const std::vector<GoneWorker>& gone, const std::string& unreachable, Plan& plan);
 
 // Adds the event about the state from which training started. Also called for ended jobs.
-void TellBeginning(const api::TrainingJobStatus& old, Plan& plan);
+void AddRestoredEvent(const api::TrainingJobStatus& old, Plan& plan);
 
 }  // namespace ringmaster::job

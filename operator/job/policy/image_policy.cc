@@ -59,7 +59,7 @@ ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Cl
   return pod == nullptr ? ClockCheck{} : CheckClock(pod->scheduled_at, kImageTimeout, now);
 }
 
-Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now) {
+Outcome ImageUnavailable(const Observed& observed, Clock::WallTime now) {
   const PodPtr pod = LongestWithoutImage(observed);
   const ContainerView& container = pod->container;
   return {.succeeded = false,

@@ -23,6 +23,6 @@ bool IsImageWait(const std::string& waiting_reason);
 // Checks kImageTimeout, counted from the Pod's scheduling: the wait for a node does not count.
 ClockCheck CheckImages(const api::TrainingJob& job, const Observed& observed, Clock::WallTime now);
 // Returns the job's failure. REQUIRES: CheckImages(...).expired.
-Outcome ImageNotToBeHad(const Observed& observed, Clock::WallTime now);
+Outcome ImageUnavailable(const Observed& observed, Clock::WallTime now);
 
 }  // namespace ringmaster::job

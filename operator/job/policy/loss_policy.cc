@@ -50,7 +50,7 @@ std::vector<LostWorker> FindLost(const Observed& observed, const std::set<std::s
   for (const PodPtr& pod : observed.live) {
     const NodeFate fate = FateOfNode(*pod, nodes, known_nodes);
     const control::WorkerReport* report = reports.Find(pod->uid);
-    const bool heard = report != nullptr && report->ready;
+    const bool connected = report != nullptr && report->ready;
     const auto who = [&] { return pod->name + " " + WherePodRuns(*pod, nodes); };
     if (fate == NodeFate::kGone) {
       lost.push_back({pod, api::kReasonNodeLost,
@@ -60,7 +60,7 @@ std::vector<LostWorker> FindLost(const Observed& observed, const std::set<std::s
       continue;
     } else if (report != nullptr && report->fenced) {
       lost.push_back({pod, api::kReasonWorkerLost, who() + " is silent"});
-    } else if (fate == NodeFate::kNotReady && knows_workers && !heard) {
+    } else if (fate == NodeFate::kNotReady && knows_workers && !connected) {
       lost.push_back({pod, api::kReasonNodeNotReady, who() + ", is not connected"});
     }
   }

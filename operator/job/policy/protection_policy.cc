@@ -65,7 +65,7 @@ std::optional<Condition> JudgeProtection(const std::vector<control::ProtectionFa
   return condition;
 }
 
-std::optional<Condition> JudgeBeginning(const std::optional<control::Beginning>& beginning) {
+std::optional<Condition> JudgeRestored(const std::optional<control::Beginning>& beginning) {
   if (!beginning) return std::nullopt;
   const bool restored = beginning->step > 0;
   return Condition{.type = api::kRestored,

@@ -23,6 +23,6 @@ std::optional<api::Condition> JudgeProtection(const std::vector<control::Protect
                                               bool known);
 
 // Returns the condition Restored, or nothing if the launcher does not report a start.
-std::optional<api::Condition> JudgeBeginning(const std::optional<control::Beginning>& beginning);
+std::optional<api::Condition> JudgeRestored(const std::optional<control::Beginning>& beginning);
 
 }  // namespace ringmaster::job

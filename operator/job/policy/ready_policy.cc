@@ -122,9 +122,9 @@ std::optional<Condition> LongSilence(const PodPtr& pod, const LauncherView* laun
 std::optional<Condition> NoAnswerYet(const PodPtr& pod, const LauncherView* launcher,
                                      const Condition* old) {
   if (!Runs(pod)) return NotReady(api::kReasonWaitingForPods, "the launcher's Pod is starting");
-  const bool speaks_of_launcher = old != nullptr && old->reason != api::kReasonCreating &&
-                                  old->reason != api::kReasonWaitingForPods;
-  if (launcher == nullptr && speaks_of_launcher) return std::nullopt;
+  const bool about_launcher = old != nullptr && old->reason != api::kReasonCreating &&
+                              old->reason != api::kReasonWaitingForPods;
+  if (launcher == nullptr && about_launcher) return std::nullopt;
   return NotReady(api::kReasonWaitingForLauncher, "the launcher has not answered yet");
 }
 

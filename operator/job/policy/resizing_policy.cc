@@ -16,7 +16,8 @@ namespace {
 using control::LauncherPhase;
 
 // Returns true if a node drain, a preemption or a user deletes a worker Pod.
-bool SomebodyTakesOne(const Observed& observed, const std::vector<api::Failure>& failures) {
+bool AnotherClientDeletesWorker(const Observed& observed,
+                                const std::vector<api::Failure>& failures) {
   return std::any_of(observed.deleting.begin(), observed.deleting.end(), [&](const PodPtr& pod) {
     return pod->leaving.empty() &&
            std::none_of(failures.begin(), failures.end(),
@@ -56,7 +57,7 @@ std::string ReasonOf(const Observed& observed, const control::LauncherStatus& an
       return lasting;
     }
   }
-  if (SomebodyTakesOne(observed, old_status.failures)) return api::kReasonDraining;
+  if (AnotherClientDeletesWorker(observed, old_status.failures)) return api::kReasonDraining;
   return workers.members > desired ? api::kReasonScalingDown : api::kReasonWorkerLost;
 }
 

@@ -49,17 +49,17 @@ std::string CauseText(const api::Recovery& recovery, const std::vector<api::Fail
     return of_rank && known.worker == recovery.worker && known.rank >= 0;
   });
   if (failure != restarted) {
-    api::Failure told = *failure;
+    api::Failure shown = *failure;
     // The event OOMKilled has the memory limit and what to do.
-    if (told.reason == control::kReasonOOMKilled) told.last_lines.clear();
-    return text + " (" + FailureText(told) + ")";
+    if (shown.reason == control::kReasonOOMKilled) shown.last_lines.clear();
+    return text + " (" + FailureText(shown) + ")";
   }
   if (recovery.worker.empty()) return text;
   return text + " (" + WithNode(recovery.worker, recovery.node) + ")";
 }
 
-void TellRestart(Clock::WallTime now, api::Failure where, const std::string& cause,
-                 std::optional<std::chrono::milliseconds> ran, Plan& plan) {
+void ReportRestart(Clock::WallTime now, api::Failure where, const std::string& cause,
+                   std::optional<std::chrono::milliseconds> ran, Plan& plan) {
   const std::string text = "the program restarts from its beginning" +
                            (ran ? " after running for " + TimeText(*ran) : std::string()) + ": " +
                            cause;
@@ -67,13 +67,13 @@ void TellRestart(Clock::WallTime now, api::Failure where, const std::string& cau
   where.last_lines = {text};
   where.time = FormatTime(now);
   AddFailure(plan.status.failures, std::move(where));
-  plan.Tell(true, api::kReasonProgramRestarted, api::kActionReplace, text);
+  plan.AddEvent(true, api::kReasonProgramRestarted, api::kActionReplace, text);
 }
 
 }  // namespace
 
-void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
-                           Plan& plan) {
+void ReportRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher,
+                             Clock::WallTime now, Plan& plan) {
   const api::Condition* running = api::FindCondition(job.status.conditions, api::kRunning);
   const bool ran = running != nullptr && running->status == api::ConditionStatus::kTrue;
   if (!ran || job.spec.InPlace()) return;
@@ -87,13 +87,13 @@ void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, 
   if (const auto since = ParseTime(running->last_transition_time)) {
     time = std::chrono::ceil<std::chrono::milliseconds>(now - *since);
   }
-  TellRestart(now, std::move(where), cause, time, plan);
+  ReportRestart(now, std::move(where), cause, time, plan);
 }
 
-void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan) {
+void ReportRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan) {
   const auto& recovery = plan.status.last_recovery;
   if (!recovery || recovery == old.last_recovery || !recovery->from_start) return;
-  if (recovery->cause == api::kReasonLauncherLost) return;  // TellRestartByLauncher() reported it
+  if (recovery->cause == api::kReasonLauncherLost) return;  // ReportRestartByLauncher() reported it
   api::Failure where;
   where.worker = recovery->worker;
   where.node = recovery->node;
@@ -101,7 +101,7 @@ void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime no
   const std::string cause = CauseText(*recovery, plan.status.failures);
   std::optional<std::chrono::milliseconds> ran;
   if (recovery->ran_millis > 0) ran = std::chrono::milliseconds(recovery->ran_millis);
-  TellRestart(now, std::move(where), cause, ran, plan);
+  ReportRestart(now, std::move(where), cause, ran, plan);
   plan.events.back().of_status = true;
 }
 

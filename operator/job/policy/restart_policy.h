@@ -12,11 +12,11 @@ namespace ringmaster::job {
 
 // Reports a restart because of a lost launcher, once for each loss: only if the condition Running
 // is still true. REQUIRES: the launcher is lost. `launcher` may be null.
-void TellRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher, Clock::WallTime now,
-                           Plan& plan);
+void ReportRestartByLauncher(const api::TrainingJob& job, const PodPtr& launcher,
+                             Clock::WallTime now, Plan& plan);
 
 // Reports a restart because of a new world, if plan.status.last_recovery, which must be the newest
 // recovery, differs from the one in `old`.
-void TellRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan);
+void ReportRestartInNewWorld(const api::TrainingJobStatus& old, Clock::WallTime now, Plan& plan);
 
 }  // namespace ringmaster::job

@@ -63,7 +63,7 @@ Condition RunningBy(const control::LauncherStatus& answer, const api::TrainingJo
 }
 
 // Returns the condition that best explains `status.state`, or null if there is none.
-const Condition* MostTelling(const api::TrainingJobStatus& status) {
+const Condition* BestExplanation(const api::TrainingJobStatus& status) {
   const auto find = [&](const char* type) { return api::FindCondition(status.conditions, type); };
   for (const char* type : {api::kFailed, api::kSucceeded, api::kSuspended}) {
     if (api::IsTrue(status.conditions, type)) return find(type);
@@ -118,8 +118,8 @@ std::string StateOf(const std::vector<Condition>& conditions, const PodPtr& laun
 }
 
 std::string ReasonOfState(const api::TrainingJobStatus& status) {
-  const Condition* telling = MostTelling(status);
-  return telling == nullptr ? "" : telling->reason;
+  const Condition* explanation = BestExplanation(status);
+  return explanation == nullptr ? "" : explanation->reason;
 }
 
 Condition JudgeReconciling(const api::TrainingJobStatus& status) {
@@ -132,9 +132,9 @@ Condition JudgeReconciling(const api::TrainingJobStatus& status) {
   if (api::IsTrue(status.conditions, api::kStalled)) return reconciling;
   if (suspending || status.state == api::kStatePending || status.state == api::kStateStarting) {
     reconciling.status = ConditionStatus::kTrue;
-    if (const Condition* telling = suspending ? suspended : MostTelling(status)) {
-      reconciling.reason = telling->reason;
-      reconciling.message = telling->message;
+    if (const Condition* explanation = suspending ? suspended : BestExplanation(status)) {
+      reconciling.reason = explanation->reason;
+      reconciling.message = explanation->message;
     }
   }
   return reconciling;

@@ -10,8 +10,8 @@ using std::chrono::seconds;
 
 // A job that is reconciled, its plan, and the result of the plan's actions.
 struct Scene {
-  std::optional<milliseconds> TakeIn() {
-    const auto again = job::TakeIn(result, job, plan, now, memory);
+  std::optional<milliseconds> ApplyResult() {
+    const auto again = job::ApplyResult(result, job, plan, now, memory);
     EXPECT_TRUE(again.ok());
     return again.ok() ? *again : std::nullopt;
   }
@@ -38,7 +38,7 @@ TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) 
   scene.memory.admitted = {"10.0.0.1"};
   scene.memory.isolation = IsolationCheck{.isolated = true};
 
-  EXPECT_EQ(scene.TakeIn(), seconds(30));
+  EXPECT_EQ(scene.ApplyResult(), seconds(30));
 
   EXPECT_EQ(scene.memory.pin->uid, "pin");
   EXPECT_TRUE(scene.memory.pin_sought);
@@ -52,25 +52,25 @@ TEST(ActResult, ARefusalIsLookedAtOnceForItsConditionAndThenAtItsTime) {
   Scene scene;
   scene.result.refusal = Quota(scene.now + seconds(5));
 
-  EXPECT_EQ(scene.TakeIn(), milliseconds(10));
+  EXPECT_EQ(scene.ApplyResult(), milliseconds(10));
   EXPECT_EQ(scene.memory.refusal->cause, RefusalCause::kQuotaExceeded);
-  EXPECT_EQ(scene.TakeIn(), seconds(5));
+  EXPECT_EQ(scene.ApplyResult(), seconds(5));
 }
 
 TEST(ActResult, ARefusalComesBeforeAnErrorAndAJobThatIsGoneBeforeBoth) {
   Scene scene;
   scene.result.refusal = Quota(scene.now);
   scene.result.error = Error{ErrorKind::kUnavailable, "busy"};
-  EXPECT_EQ(scene.TakeIn(), milliseconds(10));
+  EXPECT_EQ(scene.ApplyResult(), milliseconds(10));
 
   Scene gone = scene;
   gone.memory = {};
   gone.result.job_gone = true;
-  EXPECT_EQ(gone.TakeIn(), seconds(30));
+  EXPECT_EQ(gone.ApplyResult(), seconds(30));
   EXPECT_FALSE(gone.memory.refusal);
 
   scene.result.refusal.reset();
-  EXPECT_EQ(TakeIn(scene.result, scene.job, scene.plan, scene.now, scene.memory).error().kind,
+  EXPECT_EQ(ApplyResult(scene.result, scene.job, scene.plan, scene.now, scene.memory).error().kind,
             ErrorKind::kUnavailable);
 }
 
@@ -80,7 +80,7 @@ TEST(ActResult, AWriteThatOnlyBringsReportsSpendsOfTheirBudgetAndProgressHasItsT
   scene.plan.status.progress.emplace();
   scene.result.status_written = scene.now;
 
-  for (int i = 0; i < ReportBudget::kAtOnce; ++i) (void)scene.TakeIn();
+  for (int i = 0; i < ReportBudget::kAtOnce; ++i) (void)scene.ApplyResult();
 
   EXPECT_GT(scene.memory.status_writes.reports.Wait(scene.now), milliseconds(0));
   EXPECT_EQ(scene.memory.status_writes.progress, scene.now);
@@ -92,13 +92,13 @@ TEST(ActResult, APinWhoseNameAnotherObjectHasIsSoughtAgain) {
   scene.memory.pin_sought = true;
 
   scene.result.pin_changed = true;
-  (void)scene.TakeIn();
+  (void)scene.ApplyResult();
   EXPECT_TRUE(scene.memory.pin);
   EXPECT_FALSE(scene.memory.pin_sought);
 
   scene.result = {};
   scene.result.unpinned = true;
-  (void)scene.TakeIn();
+  (void)scene.ApplyResult();
   EXPECT_FALSE(scene.memory.pin);
 }
 

@@ -37,7 +37,7 @@ struct Refused {
     return LauncherPod({.judged = Judged(), .credentials = credentials, .revision = "r1"}, 1);
   }
   std::string OfWorker(const std::string& message) const {
-    return InWordsOfTheJob(message, Worker(), job.spec);
+    return InTermsOfSpec(message, Worker(), job.spec);
   }
 };
 
@@ -107,7 +107,7 @@ TEST(PodRefusal, FieldsThatStandForATemplatesAreNamedAsTheyAreWritten) {
 TEST(PodRefusal, ALaunchersTemplateIsTheLaunchers) {
   const Refused refused{JobBuilder().Build()};
 
-  EXPECT_EQ(InWordsOfTheJob("spec.nodeName: Invalid value", refused.Launcher(), refused.job.spec),
+  EXPECT_EQ(InTermsOfSpec("spec.nodeName: Invalid value", refused.Launcher(), refused.job.spec),
             "spec.launcher.template.spec.nodeName: Invalid value");
 }
 

@@ -287,7 +287,7 @@ TEST(LeavePolicy, ThatALeaverIsWaitedForIsSaidOnce) {
   Scene scene = WithMarkedLeaver();
   scene.Silent(std::chrono::seconds(2));
   Overdue(scene);
-  scene.memory.told_of_drain = true;
+  scene.memory.announced_drain = true;
 
   const Strings events = EventReasons(scene.Make());
 

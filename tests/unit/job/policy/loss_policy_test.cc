@@ -178,7 +178,7 @@ TEST(LossPolicy, ManyUnreachableNodesAreSaidOnce) {
   }
 
   const Plan first = scene.Make();
-  scene.memory.told_of_nodes = first.nodes_unreachable;
+  scene.memory.announced_nodes = first.nodes_unreachable;
   scene.job.status = first.status;
   const Plan second = scene.Make();
 
