@@ -110,7 +110,7 @@ TEST(Doctor, AClusterWithoutRingmaster) {
   EXPECT_THAT(ran.out, ContainsRegex("FAIL  operator +no operator is installed; "));
 }
 
-TEST(Doctor, NoApiServerIsAllThatItSays) {
+TEST(Doctor, WithoutAnApiServerItReportsNothingElse) {
   FakeKubectl kubectl;
   kubectl.Refuses("*", "Unable to connect to the server: no route");
 

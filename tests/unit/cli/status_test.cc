@@ -179,7 +179,7 @@ TEST(Status, SaysWhyAJobDoesNotTrainAndWhatToDo) {
                          "kueue.x-k8s.io/multikueue, which spec.managedBy names\n"));
 }
 
-TEST(Status, MissingAndUnknownFieldsAreLeftOut) {
+TEST(Status, MissingAndUnknownFieldsAreOmitted) {
   json job = JobObject({{"state", "Resting"},
                         {"reason", 7},
                         {"progress", "soon"},

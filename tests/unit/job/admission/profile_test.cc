@@ -81,7 +81,7 @@ TEST(Profile, HoldsForTheNamespacesThatItNamesAlone) {
   EXPECT_EQ(NameOf(choose("*", "one")), "");
 }
 
-TEST(Profile, OneThatIsForOthersCannotBeToldFromOneThatDoesNotExist) {
+TEST(Profile, OneOfOtherNamespacesLooksLikeOneThatDoesNotExist) {
   const std::vector<ProfilePtr> profiles = {Make("theirs", R"({"namespaces": ["team-b"]})")};
 
   const std::string forbidden = ChooseProfile(profiles, "team-a", "theirs", kOperatorNs).problem;
@@ -303,7 +303,7 @@ TEST(HostPath, IsBelowAPrefixByWholePartsAlone) {
   EXPECT_FALSE(IsBelowHostPath("/data", ""));
 }
 
-TEST(Profile, WhetherItIsAcceptedIsSaidWithTheReason) {
+TEST(Profile, AcceptedHasAReason) {
   const auto accepted = [](const ProfilePtr& profile, const std::vector<ProfilePtr>& others = {}) {
     std::vector<ProfilePtr> profiles = others;
     profiles.push_back(profile);

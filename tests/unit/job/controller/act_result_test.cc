@@ -30,7 +30,7 @@ Refusal Quota(Clock::Time retry_at) {
           .retry_at = retry_at};
 }
 
-TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) {
+TEST(ActResult, WithoutActionsTheMemoryStaysAndThePlanDecidesWhenToReconcileAgain) {
   Scene scene;
   scene.memory.pin = RunPin{.uid = "pin", .revision = "r"};
   scene.memory.pin_sought = true;
@@ -48,7 +48,7 @@ TEST(ActResult, WhereNothingWasDoneTheMemoryStaysAndThePlanSaysWhenToLookAgain) 
   EXPECT_FALSE(scene.memory.status_writes.progress);
 }
 
-TEST(ActResult, ARefusalIsLookedAtOnceForItsConditionAndThenAtItsTime) {
+TEST(ActResult, ARefusalIsRetriedAtOnceForItsConditionAndThenAtItsTime) {
   Scene scene;
   scene.result.refusal = Quota(scene.now + seconds(5));
 
@@ -74,7 +74,7 @@ TEST(ActResult, ARefusalComesBeforeAnErrorAndAJobThatIsGoneBeforeBoth) {
             ErrorKind::kUnavailable);
 }
 
-TEST(ActResult, AWriteThatOnlyBringsReportsSpendsOfTheirBudgetAndProgressHasItsTime) {
+TEST(ActResult, AWriteOfReportsUsesTheirBudgetAndProgressHasItsTime) {
   Scene scene;
   scene.plan.of_reports = true;
   scene.plan.status.progress.emplace();
@@ -86,7 +86,7 @@ TEST(ActResult, AWriteThatOnlyBringsReportsSpendsOfTheirBudgetAndProgressHasItsT
   EXPECT_EQ(scene.memory.status_writes.progress, scene.now);
 }
 
-TEST(ActResult, APinWhoseNameAnotherObjectHasIsSoughtAgain) {
+TEST(ActResult, APinWhoseNameAnotherObjectHasIsLookedUpAgain) {
   Scene scene;
   scene.memory.pin = RunPin{.uid = "pin", .revision = "r"};
   scene.memory.pin_sought = true;

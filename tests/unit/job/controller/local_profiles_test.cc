@@ -238,7 +238,7 @@ TEST_F(LocalProfilesTest, FollowsProfilesAndNamespaces) {
   EXPECT_EQ(http_.Sent().size(), sent) << "nothing has changed";
 }
 
-TEST_F(LocalProfilesTest, PutsRightWhatSomebodyChangedMadeOrDeleted) {
+TEST_F(LocalProfilesTest, RestoresWhatOtherClientsChangedCreatedOrDeleted) {
   existing_.Swap("1");
   Settle();
   const json right = objects_["team-a/gpu"]["spec"];

@@ -284,7 +284,7 @@ TEST_F(ProfileStatusesTest, TriesWhatJobsCompleteAsIfTheyHad) {
   EXPECT_THAT(pod["volumes"].dump(), HasSubstr("\"data\""));
 }
 
-TEST_F(ProfileStatusesTest, WhatIsNotSaidOfThePodIsNoWordOnTheProfile) {
+TEST_F(ProfileStatusesTest, ARefusalThatIsNotAboutThePodDoesNotJudgeTheProfile) {
   for (const http::Response& answer :
        {StatusOf(403, "pods \"trial-worker-0\" is forbidden: exceeded quota: q"),
         StatusOf(422, "pods \"trial-worker-0\" is forbidden: ValidatingAdmissionPolicy 'p' denied"),

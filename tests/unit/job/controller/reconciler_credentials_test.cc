@@ -73,7 +73,7 @@ TEST(Reconciler, ARotatedSeedIsForNewJobsAndRunningOnesKeepTheirs) {
   EXPECT_EQ(seed_of("third"), "rotated");
 }
 
-TEST(Reconciler, LostKeyringIsToldAndNothingIsMade) {
+TEST(Reconciler, ALostKeyringIsReportedAndNothingIsCreated) {
   FakeApi api;
   Operator(api).Settle();
   api.objects.erase("/api/v1/namespaces/ringmaster-system/secrets/ringmaster-keyring");

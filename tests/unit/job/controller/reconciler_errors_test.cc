@@ -12,7 +12,7 @@
 namespace ringmaster::job {
 namespace {
 
-TEST(Reconciler, QuotaRefusalIsToldAndRetriedLater) {
+TEST(Reconciler, AQuotaRefusalIsReportedAndRetriedLater) {
   FakeApi api;
   api.refuse_create[kPodsPath] = {403,
                                   "pods \"x\" is forbidden: exceeded quota: q, requested: pods=1"};
@@ -80,7 +80,7 @@ TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
   EXPECT_EQ(api.Count(kPodsPath), 4u);
 }
 
-TEST(Reconciler, ARefusedDeleteIsToldAtOnceAndThenTriedWithABackOff) {
+TEST(Reconciler, ARefusedDeleteIsReportedAtOnceAndThenRetriedWithABackOff) {
   FakeApi api;
   Operator op(api);
   op.Settle();

@@ -74,7 +74,7 @@ TEST(Reconciler, AJobFromBeforeNetworkPoliciesGetsThemAndKeepsItsPods) {
   EXPECT_EQ(api.objects[std::string(kPodsPath) + "/digits-launcher-1"], launcher);
 }
 
-TEST(Reconciler, ANetworkPolicyThatSomebodyChangesOrDeletesIsPutRight) {
+TEST(Reconciler, ANetworkPolicyThatIsChangedOrDeletedIsRestored) {
   FakeApi api;
   Operator op(api, "", {}, kIsolated);
   op.Settle();
@@ -128,7 +128,7 @@ TEST(Reconciler, AnOperatorThatStartsLooksAtTheNetworkPoliciesWhateverAStatusSay
       1U);
 }
 
-TEST(Reconciler, AJobWhosePolicyIsSomebodyElsesSaysThatItIsNotIsolated) {
+TEST(Reconciler, AJobWhosePolicyHasAnotherOwnerIsReportedAsNotIsolated) {
   FakeApi api;
   Operator op(api, "", {}, kIsolated);
   op.Settle();

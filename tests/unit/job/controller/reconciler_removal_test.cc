@@ -195,7 +195,7 @@ TEST(Reconciler, TheVolumeOfTheRunCountsWhereAnotherWasAskedForMeanwhile) {
             "states");
 }
 
-TEST(Reconciler, ANewOperatorMakesThePodAnewAndBelievesNoOther) {
+TEST(Reconciler, ANewOperatorCreatesThePodAgainAndIgnoresAnyOther) {
   HeldJob scene;
   Operator(scene.api).Settle();
   scene.DeleteJob();

@@ -73,7 +73,7 @@ TEST(Refusal, OfAJobThatNeverBeganNamesTheFirstFiveThingsThatNoProfileCouldAllow
   EXPECT_EQ(begun.cause, RefusalCause::kRefusedByProfile) << "by what it says first";
 }
 
-TEST(Refusal, ByPodSecuritySaysWhatToChange) {
+TEST(Refusal, ByPodSecurityNamesWhatToChange) {
   const Error error{ErrorKind::kForbidden,
                     "violates PodSecurity \"restricted:latest\": privileged"};
 
@@ -91,7 +91,7 @@ TEST(Refusal, BacksOffUpToAMinute) {
   EXPECT_EQ(RefusalOf(error, true, 50, kNow).retry_at, kNow + std::chrono::seconds(60));
 }
 
-TEST(Refusal, OnlyAnswersThatSaySoProveThatNothingWasMade) {
+TEST(Refusal, OnlySomeErrorsProveThatNothingWasCreated) {
   EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kForbidden, ""}));
   EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kThrottled, ""}));
   EXPECT_FALSE(CertainlyNotCreated({ErrorKind::kTimeout, ""}));

@@ -182,7 +182,7 @@ TEST(RunPin, AFieldThatIsTakenAwayIsNamedAsItWasWritten) {
   EXPECT_TRUE(ReadRunPin(forged)->spec->typed_fields.empty());
 }
 
-TEST(RunPin, WhatHoldsNoSpecIsSaid) {
+TEST(RunPin, AnObjectWithoutASpecIsAnError) {
   for (const char* text :
        {"{}", R"({"data": null})", R"({"data": {"spec": 7}})",
         R"({"data": {"spec": {"command": 7}}})",

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using ringmaster::testing::JobBuilder;
 
-TEST(NetworkPolicies, AJobsPodsAdmitEachOtherAndNobodyElse) {
+TEST(NetworkPolicies, AJobsPodsAdmitOnlyEachOther) {
   const api::TrainingJob job = JobBuilder().Build();
   const json own{{api::kLabelJobUid, job.uid}};
 

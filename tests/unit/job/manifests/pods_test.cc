@@ -291,7 +291,7 @@ TEST(Pods, WorkersKnowHowFarTheJobMayGrow) {
   EXPECT_EQ(Variable(Managed(Worker(job)), control::kEnvMaxRanks), "32");
 }
 
-TEST(Pods, AnImageThatLacksOurProgramsIsGivenThemByAnInitContainer) {
+TEST(Pods, AnImageThatLacksOurProgramsGetsThemFromAnInitContainer) {
   const Injection injection{.image = "localhost/ringmaster-tools:1",
                             .own_images = {"localhost/ringmaster-worker"}};
   api::TrainingJob job = JobBuilder().Build();
@@ -428,7 +428,7 @@ TEST(Pods, AUserThatATemplateNamesStays) {
   EXPECT_FALSE(of_image["spec"]["securityContext"].contains("runAsUser"));
 }
 
-TEST(Pods, AreToldHowMpirunReachesTheWorkers) {
+TEST(Pods, LaunchSpecHasTheLaunchAgent) {
   api::TrainingJobSpec spec = JobBuilder().Build().spec;
   EXPECT_EQ(LaunchSpecOf(spec).launch_agent, control::LaunchAgent::kAuto);
   spec.mpi_launch_agent = control::LaunchAgent::kAgent;
@@ -436,7 +436,7 @@ TEST(Pods, AreToldHowMpirunReachesTheWorkers) {
   EXPECT_EQ(LaunchSpecOf(spec).launch_agent, control::LaunchAgent::kAgent);
 }
 
-TEST(Pods, AProgramThatStartsItsRanksByItselfIsToldHowMany) {
+TEST(Pods, AProgramThatStartsItsRanksByItselfGetsTheirNumber) {
   api::TrainingJobSpec spec = JobBuilder().Build().spec;
   spec.command = {"torchrun", "train.py"};
   spec.slots_per_worker = 8;
@@ -637,7 +637,7 @@ TEST(Pods, CheckpointsAreMountedWhereWorkersLookForThem) {
   EXPECT_FALSE(has(launcher["spec"]["volumes"], volume));
 }
 
-TEST(Pods, RanksAreToldWhatToBeginWith) {
+TEST(Pods, RanksGetTheStateFromWhichToStart) {
   const auto told = [](const api::CheckpointSpec& checkpoint, const char* variable) {
     return Variable(Managed(Worker(JobBuilder().Checkpoint(checkpoint).Build())), variable);
   };

@@ -56,7 +56,7 @@ TEST(JobMemory, PodsThatVanishAreEvidenceUntilALaterEpochRuns) {
   EXPECT_TRUE(memory.gone.empty());
 }
 
-TEST(JobMemory, ALossThatNobodyHadAnnouncedIsNewsOnce) {
+TEST(JobMemory, AnUnannouncedLossIsNewsOnce) {
   const std::pair<PodBuilder, bool> table[] = {
       {PodBuilder::Worker(1), true},
       {PodBuilder::Worker(1).Deleting(), false},
@@ -149,7 +149,7 @@ TEST(JobMemory, ANodeIsRememberedWhileAPodNamesIt) {
   EXPECT_TRUE(memory.nodes.empty());
 }
 
-TEST(JobMemory, PoliciesThatAreAsMadeAreLookedAtAgainAfterAWhile) {
+TEST(JobMemory, CorrectPoliciesAreCheckedAgainAfterAWhile) {
   std::optional<IsolationCheck> latest;
   EXPECT_EQ(IsolationCheckDue(latest, kStart).count(), 0);
   latest = IsolationCheck{.at = kStart};

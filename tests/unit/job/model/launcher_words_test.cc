@@ -184,7 +184,7 @@ TEST(LauncherWords, CountsAreNotNegative) {
   }
 }
 
-TEST(LauncherWords, WhatAnHonestLauncherSaysStays) {
+TEST(LauncherWords, AnHonestLaunchersReportIsUnchanged) {
   control::LauncherStatus honest = ringmaster::testing::RunningWorld(3);
   honest.message = "waiting for digits-worker-2";
   honest.progress = control::Progress{.step = 7, .total_steps = 9, .loss = 0.5};

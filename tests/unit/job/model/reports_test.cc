@@ -16,7 +16,7 @@ using ringmaster::testing::RunningWorld;
 using ringmaster::testing::Scene;
 using ringmaster::testing::SceneBuilder;
 
-TEST(Reports, ALauncherThatCanBeAskedAndWasNotIsAskedFirst) {
+TEST(Reports, ALauncherThatWasNeverPolledIsPolledFirst) {
   struct Row {
     const char* name;
     std::function<void(Scene&)> change;
@@ -60,7 +60,7 @@ TEST(Reports, ALauncherThatCanBeAskedAndWasNotIsAskedFirst) {
   }
 }
 
-TEST(Reports, HowSlowAWorkerIsIsThatOfItsSlowestRank) {
+TEST(Reports, AWorkerIsAsSlowAsItsSlowestRank) {
   const api::TrainingJob job = RunningJob(1);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
   scene.Answers(RunningWorld(1));

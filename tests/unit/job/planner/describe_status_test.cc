@@ -65,7 +65,7 @@ std::string ReasonOf(const api::TrainingJobStatus& status, const char* type) {
   return condition == nullptr ? "" : condition->reason;
 }
 
-TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
+TEST(DescribeStatus, WorkersReadyNamesWhatPreventsIt) {
   struct Row {
     const char* reason;
     std::function<void(Situation&)> change;
@@ -158,7 +158,7 @@ TEST(DescribeStatus, ReadyNamesWhatIsInTheWay) {
   }
 }
 
-TEST(DescribeStatus, ALauncherWithNewerOrdersIsNotSaidToBeUnreachableByTheNetwork) {
+TEST(DescribeStatus, ALauncherWithNewerOrdersIsNotReportedAsUnreachable) {
   Situation situation = Complete();
   situation.launcher->silent_since = situation.now - std::chrono::seconds(6);
   situation.launcher->has_newer_order = true;
@@ -228,7 +228,7 @@ TEST(DescribeStatus, AnswersOfAnEarlierLauncherCountForNothing) {
   EXPECT_EQ(situation.Describe().workers.ready, 0);
 }
 
-TEST(DescribeStatus, ARestartedOperatorKeepsWhatItSaidUntilItAskedAgain) {
+TEST(DescribeStatus, ARestartedOperatorKeepsTheConditionUntilItHasPolledTheLauncher) {
   Situation situation = Complete();
   situation.launcher->status->phase = control::LauncherPhase::kRunning;
   situation.launcher->status->world_size = 3;
@@ -595,7 +595,7 @@ TEST(DescribeStatus, AnEndedJobHasNoRateAndNoTimeOfCompletion) {
   }
 }
 
-TEST(DescribeStatus, TheReasonIsThatOfTheConditionThatSaysMost) {
+TEST(DescribeStatus, TheReasonIsThatOfTheMostInformativeCondition) {
   struct Row {
     const char* name;
     std::function<void(Situation&)> change;
@@ -725,7 +725,7 @@ TEST(DescribeStatus, OneRankTrains) {
             "1 rank on 3 workers trains");
 }
 
-TEST(DescribeStatus, RunningSaysWhatTheRanksDo) {
+TEST(DescribeStatus, RunningReportsWhatTheRanksDo) {
   using Phase = control::LauncherPhase;
   struct Row {
     Phase phase;
@@ -837,7 +837,7 @@ TEST(DescribeStatus, AJobIsCreatedOnceAllOfItExists) {
   }
 }
 
-TEST(DescribeStatus, WhetherAJobIsIsolatedIsSaidOnceItIsKnown) {
+TEST(DescribeStatus, NetworkIsolatedIsSetOnceItIsKnown) {
   struct Row {
     const char* name;
     std::function<void(PlanInput&, api::TrainingJob&, JobMemory&)> change;

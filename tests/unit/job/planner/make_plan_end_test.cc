@@ -81,7 +81,7 @@ TEST(Plan, VerdictOfFailureNamesWorkerNodeAndRank) {
   EXPECT_TRUE(plan.events[0].warning);
 }
 
-TEST(Plan, NobodyCorrectsAProgramThatWasKilledOrCouldNotStart) {
+TEST(Plan, AProgramThatWasKilledOrCouldNotStartIsNoUserError) {
   struct Case {
     int signal;
     int exit_code;

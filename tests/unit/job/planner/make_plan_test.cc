@@ -123,7 +123,7 @@ TEST(Plan, TermWhosePodWasRefusedIsUsedAgain) {
   }
 }
 
-TEST(Plan, HowALauncherWasLostIsToldWithItsNode) {
+TEST(Plan, AnEventReportsHowALauncherWasLostWithItsNode) {
   struct Row {
     std::optional<PodBuilder> launcher;
     const char* event;
@@ -254,7 +254,7 @@ TEST(Plan, PodsThatFailRepeatedlyAreReplacedAfterAWhile) {
 }
 
 // Another installation with other profiles or another version might not end or stall the job.
-TEST(Plan, AJobThatNobodyHasIsTakenBeforeItIsEndedOrStalled) {
+TEST(Plan, AnUnclaimedJobIsClaimedBeforeItEndsOrStalls) {
   struct Row {
     const char* name;
     Refusal refusal;
@@ -371,7 +371,7 @@ TEST(Plan, AJobThatCannotBeRunStallsWithoutAPodUntilItIsCorrected) {
   EXPECT_TRUE(corrected.CreatesPods());
 }
 
-TEST(Plan, RefusalBecomesACondititionAndIsRetriedInItsTime) {
+TEST(Plan, ARefusalBecomesAConditionAndIsRetriedInItsTime) {
   const api::TrainingJob job = JobBuilder().Term(1).Build();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
   scene.memory.refusal = Refusal{.cause = RefusalCause::kQuotaExceeded,
@@ -459,7 +459,7 @@ TEST(Plan, ProgressAloneIsWrittenOnceInItsPeriod) {
   EXPECT_EQ(due.status.progress->percent, 20);
 }
 
-TEST(Plan, ARefusedChangeIsToldOnceAndItsConditionStays) {
+TEST(Plan, ARefusedChangeIsAnnouncedOnceAndItsConditionStays) {
   const api::TrainingJob job = RunningJob();
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
   const auto told = [](const Plan& plan) {
@@ -516,7 +516,7 @@ TEST(Plan, AJobIsHeldOnceItMayHaveCheckpointsThatGoWithIt) {
 }
 
 // An uninstalled operator had set Managed to False; the operator that takes over sets it to True.
-TEST(Plan, AJobThatNobodyRanIsManagedAgain) {
+TEST(Plan, AJobWithoutAnOperatorIsManagedAgain) {
   api::TrainingJob job =
       JobBuilder()
           .Replicas(3)

@@ -124,7 +124,7 @@ TEST(Plan, ThousandsThatEndAtOnceAreDeletedInPartsAndEachIsRecordedOnce) {
   EXPECT_EQ(scene.Make().events.size(), api::kMaxFailures) << "all are named";
 }
 
-TEST(Plan, HowAWorkerEndedIsTold) {
+TEST(Plan, AnEventReportsHowAWorkerEnded) {
   const std::pair<PodBuilder, const char*> table[] = {
       {PodBuilder::Worker(2).Ended(1, "Error"),
        "WorkerReplaced: digits-worker-2 on node node-1 ended with exit code 1 (Error); another "
@@ -150,7 +150,7 @@ TEST(Plan, HowAWorkerEndedIsTold) {
 }
 
 // Tests a worker that has never existed, for example because the API server rejected it before.
-TEST(Plan, AWorkerThatIsMadeForTheFirstTimeReplacesNobody) {
+TEST(Plan, AWorkerThatIsCreatedForTheFirstTimeIsNoReplacement) {
   api::TrainingJob job = RunningJob();
   job.status.workers = {.desired = 3, .replicas = 2, .ready = 2, .members = 2};
 
@@ -236,7 +236,7 @@ TEST(Plan, OtherProgramsShrinkAtOnce) {
   EXPECT_EQ(plan.order->replicas, 1);
 }
 
-TEST(Plan, ResizeIsTold) {
+TEST(Plan, AnEventReportsAResize) {
   api::TrainingJob job = RunningJob(5);
   job.status.workers.desired = 3;
   job.status.workers.replicas = 3;

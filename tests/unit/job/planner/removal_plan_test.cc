@@ -96,7 +96,7 @@ TEST(RemovalPlan, TheJobGoesWhenThePodHasRemovedTheFolder) {
   EXPECT_EQ(plan.deletes[0].uid, "uid-remover");
 }
 
-TEST(RemovalPlan, AFailureLeavesTheFolderAndSaysWhichAndWhy) {
+TEST(RemovalPlan, AFailureLeavesTheFolderAndReportsWhichAndWhy) {
   DeletedJob scene;
   scene.Remover(PodBuilder::Worker(0).Ended(1, "Error", "a link is not\nfollowed"));
 
@@ -128,7 +128,7 @@ TEST(RemovalPlan, OnlyThePodThatThisProcessMadeIsBelieved) {
   EXPECT_THAT(scene.Plan().deletes, IsEmpty()) << "it goes already";
 }
 
-TEST(RemovalPlan, WhatItWaitsForIsSaid) {
+TEST(RemovalPlan, ReportsWhatItWaitsFor) {
   const std::pair<PodBuilder, const char*> table[] = {
       {PodBuilder::Worker(0), "it is running"},
       {PodBuilder::Worker(0).Phase(PodPhase::kPending), "it has not started yet"},
@@ -145,7 +145,7 @@ TEST(RemovalPlan, WhatItWaitsForIsSaid) {
   }
 }
 
-TEST(RemovalPlan, WhyItFailedIsSaidByWhoeverKnows) {
+TEST(RemovalPlan, ReportsWhyThePodFailedFromTheBestSource) {
   struct Row {
     PodBuilder pod;
     const char* message;  // termination message of the Pod

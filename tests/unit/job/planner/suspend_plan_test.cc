@@ -101,7 +101,7 @@ TEST(SuspendPlan, ATermIsNamedBeforeItsLauncherGoesSoThatItIsNotUsedTwice) {
   EXPECT_EQ(DeletedNames(second).size(), 2U);
 }
 
-TEST(SuspendPlan, RanksAreToldToEndBeforeTheirPodsGo) {
+TEST(SuspendPlan, RanksAreStoppedBeforeTheirPodsAreDeleted) {
   const Plan plan = Training().Make();
 
   EXPECT_THAT(DeletedNames(plan), IsEmpty());
@@ -217,7 +217,7 @@ TEST(SuspendPlan, WorkersWithoutALauncherGoAtOnceAndNameNoTerm) {
   EXPECT_EQ(plan.status.launcher_term, 0);
 }
 
-TEST(SuspendPlan, OnlyALauncherThatCanBeReachedIsToldToEnd) {
+TEST(SuspendPlan, OnlyAReachableLauncherGetsTheOrderToStop) {
   struct Row {
     const char* name;
     std::function<PodPtr(PodView)> launcher;
@@ -410,7 +410,7 @@ TEST(SuspendPlan, TheLauncherIsAskedForACheckpointUntilThereIsOne) {
   EXPECT_FALSE(ended.order->checkpoint);
 }
 
-TEST(SuspendPlan, WhatIsKeptIsSaidWhenThePodsAreGone) {
+TEST(SuspendPlan, TheStateThatIsKeptIsReportedOnceThePodsAreGone) {
   struct Row {
     const char* name;
     std::function<void(api::TrainingJob&)> change;
@@ -547,7 +547,7 @@ TEST(SuspendPlan, OnceBegunItIsCarriedThrough) {
   EXPECT_FALSE(plan.CreatesPods());
 }
 
-TEST(SuspendPlan, AResumedJobGetsAllPodsAnewUnderTheNextTerm) {
+TEST(SuspendPlan, AResumedJobGetsNewPodsUnderTheNextTerm) {
   Scene scene = Training();
   scene.observed = SceneBuilder(scene.job).Build();
   scene.job.status = scene.Make().status;

@@ -57,7 +57,7 @@ std::string MessageOf(const api::TrainingJobStatus& status, const char* type) {
   return condition == nullptr ? "" : condition->reason + ": " + condition->message;
 }
 
-TEST(CrashPolicy, OnlyWhatWasKilledByNobodysOrderCounts) {
+TEST(CrashPolicy, OnlyUnorderedKillsCount) {
   struct Row {
     const char* name;
     PodPtr pod;
@@ -119,7 +119,7 @@ TEST(CrashPolicy, AWorkerOutOfMemoryIsNamedWithItsLimitAndWhatToDo) {
   EXPECT_EQ(Count(plan.status), 1);
 }
 
-TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
+TEST(CrashPolicy, AFailureReportsWhatEndedAndHow) {
   const std::string pod = "digits-worker-1";
   const std::pair<api::Failure, std::string> table[] = {
       {{.worker = pod, .exit_code = 3, .reason = "Error"}, pod + " ended with exit code 3"},
@@ -144,7 +144,7 @@ TEST(CrashPolicy, AFailureSaysWhoEndedAndHow) {
   for (const auto& [failure, text] : table) EXPECT_EQ(FailureText(failure), text);
 }
 
-TEST(CrashPolicy, OneKilledRankIsForgottenAndASecondOneInARowIsTold) {
+TEST(CrashPolicy, OneKilledRankIsForgottenAndASecondOneInARowIsReported) {
   const api::TrainingJob job = OneWorker();
   api::TrainingJobStatus status;
   status.crashes = api::Crashes{.count = 1};
@@ -200,7 +200,7 @@ TEST(CrashPolicy, ThePodThatReachesTheLimitEndsTheJob) {
   }
 }
 
-TEST(CrashPolicy, AFurtherStepBeginsTheRowAnewAndARepeatedOneDoesNot) {
+TEST(CrashPolicy, AFurtherStepRestartsTheCountAndARepeatedOneDoesNot) {
   api::TrainingJob job = OneWorker();
   job.status.crashes = api::Crashes{.count = 4, .of_launcher = 0, .step = 100, .time = ""};
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(1).Build()};
@@ -309,7 +309,7 @@ TEST(CrashPolicy, EvictionsNeverCount) {
   EXPECT_FALSE(api::IsTrue(job.status.conditions, api::kFailed));
 }
 
-TEST(CrashPolicy, ARankOutOfMemoryIsToldThoughTheOthersGoOn) {
+TEST(CrashPolicy, ARankOutOfMemoryIsReportedAlthoughTheOthersContinue) {
   const api::TrainingJob job = RunningJob(2);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(2).Build()};
   control::LauncherStatus answer = RunningWorld(2);
@@ -412,7 +412,7 @@ TEST(CrashPolicy, OfAProgramWithoutStepsWhatItsLauncherForgetsIsForgotten) {
 }
 
 // Restarts after changes of the world are not crashes. The last crash remains the reported reason.
-TEST(CrashPolicy, AProgramThatWasStartedAnewHasNotCrashed) {
+TEST(CrashPolicy, AProgramThatWasRestartedHasNotCrashed) {
   api::TrainingJobStatus status;
   status.crashes = api::Crashes{.count = 2, .of_launcher = 0, .step = 0, .time = kNewest};
   status.failures = {{.worker = "digits-worker-1",
@@ -435,7 +435,7 @@ TEST(CrashPolicy, AnOperatorThatHasNotAskedTheLauncherYetWaits) {
   EXPECT_TRUE(plan.requeue_after.has_value());
 }
 
-TEST(CrashPolicy, WhatIsToldOfIsTheNewestEndThatWasACrash) {
+TEST(CrashPolicy, TheNewestCrashIsReported) {
   struct Row {
     const char* name;
     api::Failure failure;

@@ -138,7 +138,7 @@ struct Missing {
   std::string said;
 };
 
-TEST(DeadlinePolicy, AStartThatTakesTooLongSaysWhatIsMissing) {
+TEST(DeadlinePolicy, AStartThatTakesTooLongReportsWhatIsMissing) {
   const std::vector<Missing> table = {
       {"no node",
        PodBuilder::Worker(1).Unschedulable(

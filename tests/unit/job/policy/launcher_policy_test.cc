@@ -264,7 +264,7 @@ TEST(LauncherPolicy, ASilentOneIsDeletedAndTheNextTermMadeAtOnce) {
   EXPECT_EQ(plan.status.world_size, 0) << "nothing of it counts any more";
 }
 
-TEST(LauncherPolicy, ThatMostAreNotHeardIsSaid) {
+TEST(LauncherPolicy, ReportsThatMostLaunchersAreSilent) {
   Scene scene = Running();
   scene.launchers = {.watched = 4, .unheard = 3};
   scene.Silent(seconds(6));

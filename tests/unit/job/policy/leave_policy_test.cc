@@ -114,7 +114,7 @@ TEST(LeavePolicy, APodThatDoesNotRunGoesBeforeAllOthers) {
   EXPECT_EQ(MarkedNames(scene.Make()), Strings{"digits-worker-0"});
 }
 
-TEST(LeavePolicy, NobodyIsToldBeforeTheMarkIsSeen) {
+TEST(LeavePolicy, AWorkerStaysInTheOrderUntilItsMarkIsSeen) {
   const Plan choosing = Shrinking(3, 2).Make();
   Scene scene = WithMarkedLeaver();
   scene.Answers(RunningWorld(3));
@@ -283,7 +283,7 @@ TEST(LeavePolicy, AMarkedPodGoesWhenNothingOfItIsNeeded) {
   }
 }
 
-TEST(LeavePolicy, ThatALeaverIsWaitedForIsSaidOnce) {
+TEST(LeavePolicy, TheWaitForALeaverIsAnnouncedOnce) {
   Scene scene = WithMarkedLeaver();
   scene.Silent(std::chrono::seconds(2));
   Overdue(scene);
@@ -294,7 +294,7 @@ TEST(LeavePolicy, ThatALeaverIsWaitedForIsSaidOnce) {
   EXPECT_EQ(std::count(events.begin(), events.end(), api::kEventNotDrained), 0);
 }
 
-TEST(LeavePolicy, NobodyIsChosenWithoutTheLaunchersWord) {
+TEST(LeavePolicy, NoLeaverIsChosenWithoutTheLaunchersReport) {
   struct Row {
     const char* why;
     std::function<void(Scene&)> change;
@@ -327,7 +327,7 @@ TEST(LeavePolicy, NobodyIsChosenWithoutTheLaunchersWord) {
   }
 }
 
-TEST(LeavePolicy, NobodyIsAskedForLeaversWhereAllStay) {
+TEST(LeavePolicy, NoReportIsAwaitedIfAllStay) {
   Scene scene = Shrinking(3, 3);
   scene.job.status.epoch = 1;
   scene.launcher.reset();

@@ -169,7 +169,7 @@ TEST(LossPolicy, WhoIsReplacedAtOnce) {
   }
 }
 
-TEST(LossPolicy, ManyUnreachableNodesAreSaidOnce) {
+TEST(LossPolicy, ManyUnreachableNodesAreAnnouncedOnce) {
   Scene scene = FourWorkers({.not_ready = {0, 2, 3}});
   scene.job.status.conditions.push_back(
       {.type = api::kRunning, .status = api::ConditionStatus::kTrue, .reason = "Training"});
@@ -233,7 +233,7 @@ TEST(LossPolicy, TwoWorkersOnANodeAreOneNode) {
   EXPECT_EQ(ManyUnreachable(one_of_three), "");
 }
 
-TEST(LossPolicy, WhereAPodRunsIsSaidWithWhatIsTheMatterThere) {
+TEST(LossPolicy, ReportsThePodsNodeWithItsProblem) {
   NodeView drained;
   drained.name = "drained";
   drained.unschedulable = true;
@@ -265,7 +265,7 @@ TEST(LossPolicy, OneNodeIsNeverMany) {
   EXPECT_EQ(scene.Make().create_workers, std::vector<int>{1});
 }
 
-TEST(LossPolicy, TheOrderSaysWhoseEndIsCertain) {
+TEST(LossPolicy, TheOrderListsTheDeadWorkers) {
   Scene scene = FourWorkers({.deleted = 3});
   SceneBuilder builder(scene.job);
   builder.Launcher()
@@ -286,7 +286,7 @@ TEST(LossPolicy, TheOrderSaysWhoseEndIsCertain) {
             (Strings{"uid-gone", "uid-worker-1", "uid-worker-3", "uid-worker-4"}));
 }
 
-TEST(LossPolicy, MembersWithoutAPodAreDeadWhoeverSawThemGo) {
+TEST(LossPolicy, MembersWithoutAPodAreDead) {
   Scene scene = FourWorkers({});
   scene.Answers(RunningWorld(6));
   scene.launcher->status->workers[5].member = false;

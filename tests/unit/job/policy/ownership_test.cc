@@ -38,7 +38,7 @@ TEST(Ownership, AJobIsWhoseNameItsServiceBearsThenWhoseItsStatusDoes) {
   }
 }
 
-TEST(Ownership, NobodyHasAJobWithoutANameOnServiceOrStatus) {
+TEST(Ownership, AJobWithoutANameOnServiceOrStatusIsUnclaimed) {
   api::TrainingJob job = JobBuilder().Build();
   ServiceView unnamed;
   ServiceView named;

@@ -60,7 +60,7 @@ json Event(const std::string& uid, const std::string& type, const std::string& n
           {"deprecatedLastTimestamp", time}};
 }
 
-TEST(PodEvents, APodThatDoesNotStartIsAskedAboutAfterFiveSecondsAndThenEverMoreSeldom) {
+TEST(PodEvents, EventsOfAPodThatDoesNotStartAreReadAfterFiveSecondsAndThenLessOften) {
   Starting job(1);
 
   const Plan first = job.After(milliseconds(0));
@@ -82,7 +82,7 @@ TEST(PodEvents, APodThatDoesNotStartIsAskedAboutAfterFiveSecondsAndThenEverMoreS
   EXPECT_GE(asked, 55);
 }
 
-TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
+TEST(PodEvents, AWarningAboutOneOfManyPodsIsEnough) {
   Starting job(300);
   job.After(milliseconds(0));
 
@@ -105,7 +105,7 @@ TEST(PodEvents, WhatIsSaidOfOneOfManyPodsIsEnough) {
   EXPECT_FALSE(job.Answer(again, "FailedMount: configmap \"data\" not found")) << "no news";
 }
 
-TEST(PodEvents, AnotherTextIsNewsAndSoIsTheSameOfAnotherPod) {
+TEST(PodEvents, AnotherWarningIsNewsAndSoIsTheSameOneOfAnotherPod) {
   const PodQuestion one{.pod = "digits-worker-0", .uid = "uid-worker-0"};
   const PodQuestion other{.pod = "digits-worker-1", .uid = "uid-worker-1"};
   SlowStart slow;
@@ -123,7 +123,7 @@ TEST(PodEvents, AnotherTextIsNewsAndSoIsTheSameOfAnotherPod) {
   EXPECT_FALSE(news(one, ""));
 }
 
-TEST(PodEvents, WhileNothingIsSaidOneAfterTheOtherIsAskedAbout) {
+TEST(PodEvents, WithoutAWarningThePodsTakeTurns) {
   Starting job(2);
   job.After(milliseconds(0));
   std::vector<std::string> asked;
@@ -151,7 +151,7 @@ TEST(PodEvents, WhoHasWaitedLongestIsAskedAboutFirst) {
   EXPECT_EQ(plan.ask_about->pod, "digits-worker-1");
 }
 
-TEST(PodEvents, NobodyIsAskedAboutWhoseStatusSpeaksOrWhoHasNoNode) {
+TEST(PodEvents, PodsWithAReasonOrWithoutANodeAreSkipped) {
   for (const PodBuilder& pod :
        {PodBuilder::Worker(0), PodBuilder::Worker(0).Unschedulable("no node"),
         PodBuilder::Worker(0).Waiting("ImagePullBackOff", "not found"), Creating(0).OnNode(""),
@@ -164,7 +164,7 @@ TEST(PodEvents, NobodyIsAskedAboutWhoseStatusSpeaksOrWhoHasNoNode) {
   }
 }
 
-TEST(PodEvents, WhatWasSaidIsForgottenOnceThePodStarts) {
+TEST(PodEvents, TheWarningIsForgottenOnceThePodStarts) {
   Starting job(1);
   job.After(milliseconds(0));
   job.Answer(job.After(seconds(5)), "FailedMount: x");
@@ -177,7 +177,7 @@ TEST(PodEvents, WhatWasSaidIsForgottenOnceThePodStarts) {
   EXPECT_TRUE(job.scene.memory.slow_start.warning.empty());
 }
 
-TEST(PodEvents, TheStartTimeoutSaysWhatKeptThePodFromStarting) {
+TEST(PodEvents, TheStartTimeoutReportsWhatKeptThePodFromStarting) {
   Starting job(1);
   job.scene.job.status.start_time = "2026-11-20T09:59:00Z";
   job.scene.job.spec.run_policy.start_timeout = seconds(60);

@@ -42,7 +42,7 @@ void LoseMember(Scene& scene, LauncherPhase phase) {
   scene.launcher->status->phase = phase;
 }
 
-TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
+TEST(ResizingPolicy, ReportsWhyTheWorldIsNotWhatIsWanted) {
   struct Row {
     const char* condition;
     std::function<void(Scene&)> change;
@@ -139,7 +139,7 @@ TEST(ResizingPolicy, SaysWhyTheWorldIsNotWhatIsWanted) {
   }
 }
 
-TEST(ResizingPolicy, NothingIsSaidBeforeTheFirstWorld) {
+TEST(ResizingPolicy, ThereIsNoConditionBeforeTheFirstWorld) {
   const api::TrainingJob job = RunningJob(3);
   Scene scene{.job = job, .observed = SceneBuilder(job).Launcher().Workers(3).Build()};
   scene.Answers({});
@@ -207,7 +207,7 @@ TEST(ResizingPolicy, StateInOneWord) {
             "waiting for 2 of 3 workers");
 }
 
-TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
+TEST(ResizingPolicy, ARecoveryIsReportedOnceWithItsTimes) {
   Scene scene = Stable();
   control::Recovery recovery;
   recovery.epoch = {1, 2};
@@ -235,7 +235,7 @@ TEST(ResizingPolicy, ARecoveryIsToldOnceWithItsTimes) {
   EXPECT_FALSE(second.write_status);
 }
 
-TEST(ResizingPolicy, ARecoverySaysHowManyStepsWereLost) {
+TEST(ResizingPolicy, ARecoveryReportsHowManyStepsWereLost) {
   for (const auto& [lost, text] :
        {std::pair{1, "later; 1 step was lost"}, {2, "later; 2 steps were lost"}}) {
     Scene scene = Stable();
@@ -251,7 +251,7 @@ TEST(ResizingPolicy, ARecoverySaysHowManyStepsWereLost) {
   }
 }
 
-TEST(ResizingPolicy, HowLongAProgramRanIsSaidInTwoUnits) {
+TEST(ResizingPolicy, AProgramsUptimeHasTwoUnits) {
   const std::pair<int64_t, const char*> table[] = {{0, " restarts from its beginning:"},
                                                    {1, " for 0 s:"},
                                                    {59'000, " for 59 s:"},
@@ -362,7 +362,7 @@ TEST(ResizingPolicy, ARestartIsNotExplainedByAnEarlierOne) {
   EXPECT_THAT(restart(3), ::testing::EndsWith(": RankExited (digits-worker-1)"));
 }
 
-TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
+TEST(ResizingPolicy, AProgramsRestartIsAWarningAndAFailureWithItsCause) {
   Scene scene = Stable();
   scene.job.spec.command = {"mpi-solver"};
   scene.launcher->status->last_recovery = control::Recovery{.epoch = {1, 2},
@@ -397,7 +397,7 @@ TEST(ResizingPolicy, AProgramThatBeginsAnewIsAWarningAndAFailureWithItsCause) {
 }
 
 // If the launcher of a program is lost or replaced, the program ends.
-TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce) {
+TEST(ResizingPolicy, AProgramThatLosesItsLauncherRestartsAndIsReportedOnce) {
   struct Row {
     const char* name;
     std::function<Observed(const api::TrainingJob&)> after;
@@ -458,7 +458,7 @@ TEST(ResizingPolicy, AProgramThatLosesItsLauncherIsStartedAnewAndThatIsSaidOnce)
   }
 }
 
-TEST(ResizingPolicy, ALossDuringAnotherChangeIsSaid) {
+TEST(ResizingPolicy, ALossDuringAnotherChangeIsReported) {
   const auto ended = [](Scene& scene) {
     scene.observed = SceneBuilder(scene.job)
                          .Launcher()

@@ -97,7 +97,7 @@ TEST(VerdictPolicy, AnImageThatRunsAsRootIsNamedAsTheCause) {
   EXPECT_EQ(why.find("6142860e"), std::string::npos) << why;
 }
 
-TEST(VerdictPolicy, AnImageWithoutOurProgramsIsSaidToLackThem) {
+TEST(VerdictPolicy, AnImageWithoutOurProgramsIsReported) {
   const api::TrainingJob job = JobBuilder().Term(1).Build();
   const auto message = [&](const PodBuilder& pod) {
     return JudgeOutcome(SceneBuilder(job).With(pod).Build(), false, kNowText)->message;
@@ -176,7 +176,7 @@ PodPtr Evicted(const PodBuilder& builder, const char* message) {
   });
 }
 
-TEST(VerdictPolicy, HowAPodEndedIsSaidByItsContainerAndElseByItsNode) {
+TEST(VerdictPolicy, ReportsHowAPodEndedFromItsContainerOrElseItsNode) {
   const PodBuilder worker = PodBuilder::Worker(0);
   const std::pair<PodPtr, const char*> table[] = {
       {PodBuilder(worker).Ended(3, "").Build(), "on node node-1 ended with exit code 3"},
@@ -197,7 +197,7 @@ TEST(VerdictPolicy, HowAPodEndedIsSaidByItsContainerAndElseByItsNode) {
   }
 }
 
-TEST(VerdictPolicy, AFailureHasWhatThePodsContainerSaidAndElseItsNode) {
+TEST(VerdictPolicy, AFailureHasTheMessageOfThePodsContainerOrElseItsNode) {
   const PodBuilder worker = PodBuilder::Worker(0);
   struct Row {
     const char* name;
