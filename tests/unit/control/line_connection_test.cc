@@ -139,7 +139,7 @@ TEST_F(LineConnections, CarryALineOfManyConnectionsBetweenTheirOwn) {
 }
 
 // If there are too many handshakes, the connection that has been silent for longest is closed.
-TEST_F(LineConnections, StrangersKeepNobodyOut) {
+TEST_F(LineConnections, StrangersDoNotLockOutOtherClients) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   server_tls = *TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
   client_tls = *TlsContext::Client(certificate.certificate_pem, kName);

@@ -182,7 +182,7 @@ class Launcher {
 
   void OnClosed(ConnectionId id, bool greeted) {
     if (greeted) {
-      shells_.OnAgentGone(id);
+      shells_.OnAgentDisconnected(id);
       Apply(coordinator_.OnClosed(clock_.Now(), id));
       SettleSoon();
     }

@@ -42,7 +42,7 @@ std::string WhyNotStarted(const RankExit& exit) {
 
 }  // namespace
 
-bool DirectJob::Hear(Time now, Worker& worker, const control::Message& message) {
+bool DirectJob::HandleMessage(Time now, Worker& worker, const control::Message& message) {
   return std::visit(
       [&](const auto& typed) {
         if constexpr (requires { On(now, worker, typed); }) {
@@ -63,7 +63,7 @@ void DirectJob::Advance(Time now) {
       if (phase_ == LauncherPhase::kWaitingForAgents) TryStart(now);
       return;
     case LauncherPhase::kStarting:
-      StopWithoutTheUnwanted(now);
+      StopIfNoLongerOrdered(now);
       if (phase_ == LauncherPhase::kStarting) TryOpenGate(now);
       if (phase_ == LauncherPhase::kStarting) JudgeMpirun(now);
       return;
@@ -126,7 +126,7 @@ void DirectJob::JudgeExits(Time now) {
   if (failures.empty()) {
     // mpirun started the program, so the program ends when mpirun ends.
     if (!startup_.mpirun_exit() || now - startup_.mpirun_exited_at() < options_.peer_lost_settle ||
-        !EveryMemberHeardSince(startup_.mpirun_exited_at() + options_.settle)) {
+        !AllMembersReportedSince(startup_.mpirun_exited_at() + options_.settle)) {
       return;
     }
     const MpirunExit& exit = *startup_.mpirun_exit();
@@ -136,7 +136,7 @@ void DirectJob::JudgeExits(Time now) {
                  std::max(1, exit.exit_code)});
   }
   const auto blame = failures_.JudgeExits(now, failures);
-  if (blame && EveryMemberHeardSince(blame->heard_since)) FailOrStartAgain(now, blame->end);
+  if (blame && AllMembersReportedSince(blame->reported_since)) FailOrStartAgain(now, blame->end);
 }
 
 // Restarts the program, unless it has failed too often. The launcher does not know the steps of the
@@ -243,7 +243,7 @@ void DirectJob::PauseBeforeNextStart(Time now) {
 // Stops the running world if a member is no longer ordered, or if a larger world can start: all
 // ordered workers are ready, or the ready ones have waited long enough for the others.
 void DirectJob::ReformIfNeeded(Time now) {
-  if (StopWithoutTheUnwanted(now)) return;
+  if (StopIfNoLongerOrdered(now)) return;
   const std::vector<std::string> ready = ReadyInRankOrder();
   Time oldest_joiner = now;
   int joiners = 0;
@@ -254,9 +254,8 @@ void DirectJob::ReformIfNeeded(Time now) {
   }
   const int more = SizeOfWorld(ready.size()) - static_cast<int>(world_.pods().size());
   if (joiners == 0 || more <= 0) return;
-  // A member that reconnects becomes ready again, so EveryoneReady() waits for such a member.
-  if (EveryoneReady(ready) ||
-      now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
+  // A member that reconnects becomes ready again, so AllReady() waits for such a member.
+  if (AllReady(ready) || now - std::max(oldest_joiner, LastFilled()) >= options_.partial_after) {
     Stop(now, CountText(std::min(joiners, more), "worker", "joins", "join"),
          control::kCauseWorkersJoin);
   }

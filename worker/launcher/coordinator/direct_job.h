@@ -22,7 +22,7 @@ class DirectJob final : public Job {
  private:
   using Job::On;
 
-  bool Hear(Time now, Worker& worker, const control::Message& message) override;
+  bool HandleMessage(Time now, Worker& worker, const control::Message& message) override;
   void On(Time now, Worker& worker, const control::RankExited& exited);
   void On(Time now, Worker& worker, const control::RankPositions& report);
   void Advance(Time now) override;

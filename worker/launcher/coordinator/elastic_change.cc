@@ -36,7 +36,7 @@ void ElasticJob::AdvanceWorld(Time now) {
   if (phase_ == LauncherPhase::kForming) return AdvanceForming(now);
   if (phase_ == LauncherPhase::kPaused) {
     const std::vector<Member> next = Next(now, change_.orderly);
-    if (PauseReason(next) != change_.pause_reason || NobodyIsLeft(next)) Form(now);
+    if (PauseReason(next) != change_.pause_reason || NoMembersRemain(next)) Form(now);
     return;
   }
   if (AllEndedWell()) {
@@ -70,7 +70,7 @@ void ElasticJob::AdvanceForming(Time now) {
                         return change_.proposal->Accepted(pod_uid);
                       });
   if (agreed) return StartProposal(now);
-  DropTheUnanswering(now);
+  DropUnresponsive(now);
 }
 
 void ElasticJob::BeginSwitch(Time now) {
@@ -105,7 +105,7 @@ void ElasticJob::JudgeBroken(Time now) {
   if (!change_.first_broken_at) return;
   const bool settled =
       now - *change_.first_broken_at >= options_.lost_after + options_.broken_settle;
-  const bool at_once = !settled && !reformed_at_once_ && change_.EveryoneBroken(world_.size());
+  const bool at_once = !settled && !reformed_at_once_ && change_.AllBroken(world_.size());
   if (!settled && !at_once) return;
   if (at_once || same_world_attempts_ < options_.same_world_attempts) {
     if (at_once) reformed_at_once_ = true;
@@ -113,8 +113,8 @@ void ElasticJob::JudgeBroken(Time now) {
     LogWarn("Ranks lost connectivity but no worker is lost", {{"epoch", world_.epoch().number}});
     return Form(now);
   }
-  const bool nobody_to_blame = SurvivingPods() < 2 || !store_.refusal().empty();
-  if (nobody_to_blame) return CountBrokenWorld(now);
+  const bool no_culprit = SurvivingPods() < 2 || !store_.refusal().empty();
+  if (no_culprit) return CountBrokenWorld(now);
   const Blame blame = FindCulprits(world_.size(), change_.BrokenPeers(), done_);
   const std::string why =
       blame.stalled
@@ -169,9 +169,9 @@ void ElasticJob::Exclude(Time now, const Member& member, const std::string& why,
   Fence(worker);
 }
 
-// Returns whether there is a quorum. `with_us` returns whether a Pod of the newest world counts.
-template <typename WithUs>
-bool ElasticJob::QuorumOf(WithUs with_us) const {
+// Returns whether there is a quorum. `takes_part` returns whether a Pod of the newest world counts.
+template <typename TakesPart>
+bool ElasticJob::QuorumOf(TakesPart takes_part) const {
   Quorum quorum;
   quorum.pods = static_cast<int>(world_.pods().size());
   quorum.formed_here = formed_here_;
@@ -181,7 +181,7 @@ bool ElasticJob::QuorumOf(WithUs with_us) const {
     const bool to_another = promised > world_.epoch() && promised.term != options_.term;
     if (KnownDead(pod_uid)) {
       ++quorum.known_dead;
-    } else if (!with_us(pod_uid)) {
+    } else if (!takes_part(pod_uid)) {
       quorum.all_accounted = false;
     } else if (!to_another) {
       ++quorum.accepted;
@@ -218,7 +218,7 @@ std::string ElasticJob::PauseReason(const std::vector<Member>& next) const {
 }
 
 // Returns whether `next` is empty and all members of this world are known to be dead.
-bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
+bool ElasticJob::NoMembersRemain(const std::vector<Member>& next) const {
   return next.empty() &&
          std::all_of(world_.pods().begin(), world_.pods().end(),
                      [&](const std::string& pod_uid) { return KnownDead(pod_uid); });
@@ -227,11 +227,11 @@ bool ElasticJob::NobodyIsLeft(const std::vector<Member>& next) const {
 // Leaving workers are dropped only after every rank has stopped at the same step. If a loss forces
 // the change, they stay: other ranks may hang, and a leaving worker may have the only valid state.
 void ElasticJob::Form(Time now) {
-  const bool orderly = change_.orderly || change_.EveryoneAtBoundary(done_, world_.size());
+  const bool orderly = change_.orderly || change_.AllReportedBoundary(done_, world_.size());
   change_ = {};
   change_.orderly = orderly;
   const std::vector<Member> next = Next(now, orderly);
-  if (NobodyIsLeft(next)) return Stop(now, "all members were lost");
+  if (NoMembersRemain(next)) return Stop(now, "all members were lost");
   change_.pause_reason = PauseReason(next);
   phase_ = change_.pause_reason.empty() ? LauncherPhase::kForming : LauncherPhase::kPaused;
   if (!change_.pause_reason.empty())
@@ -255,7 +255,7 @@ void ElasticJob::Prepare(Time now, const std::vector<Member>& next) {
 }
 
 // Drops workers that are connected but have not accepted the next epoch within `lost_after`.
-void ElasticJob::DropTheUnanswering(Time now) {
+void ElasticJob::DropUnresponsive(Time now) {
   std::set<std::string> asked = change_.proposal->pods();
   asked.insert(world_.pods().begin(), world_.pods().end());
   bool dropped = false;

@@ -18,13 +18,13 @@ void ElasticJob::On(Time now, Worker& worker, const control::RankDone& done) {
   done_.insert(done.rank);
   if (done.rank == 0) nothing_trained_ = !done.trained;
   if (static_cast<int>(done_.size()) < world_.size()) return;
-  if (SomebodyIsMissing()) return;  // the ranks report RankDone again in the next world
+  if (AnyMemberLost()) return;  // the ranks report RankDone again in the next world
   Release(now);
   SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
 // Returns whether a rank of this world is gone without having exited with code 0.
-bool ElasticJob::SomebodyIsMissing() const {
+bool ElasticJob::AnyMemberLost() const {
   return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
     const auto exit = exits_.find({member.pod_uid, member.slot});
     return Gone(member) && (exit == exits_.end() || !exit->second.exit.Clean());

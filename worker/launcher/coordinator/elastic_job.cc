@@ -28,7 +28,7 @@ constexpr int kFreshSeldomBeats = 3;
 ElasticJob::ElasticJob(const CoordinatorOptions& options)
     : Job(options), stall_watch_(options.stall_floor, kFreshBeats * options.heartbeat) {}
 
-bool ElasticJob::Hear(Time now, Worker& worker, const control::Message& message) {
+bool ElasticJob::HandleMessage(Time now, Worker& worker, const control::Message& message) {
   return std::visit(
       [&](const auto& typed) {
         if constexpr (requires { On(now, worker, typed); }) {
@@ -48,7 +48,7 @@ bool ElasticJob::CanWait(const control::Message& message) const {
   }
   if (std::holds_alternative<control::RankAtBoundary>(message) ||
       std::holds_alternative<control::RankDone>(message)) {
-    return !change_.EveryoneAtBoundary(done_, world_.size());
+    return !change_.AllReportedBoundary(done_, world_.size());
   }
   return std::holds_alternative<control::RankBroken>(message) || Job::CanWait(message);
 }
@@ -69,7 +69,7 @@ void ElasticJob::Advance(Time now) {
       return;
     case LauncherPhase::kStarting:
       if (ShouldAdopt()) return Stop(now, "a world of an earlier launcher is already running");
-      StopWithoutTheUnwanted(now);
+      StopIfNoLongerOrdered(now);
       if (phase_ == LauncherPhase::kStarting) JudgeEarlyExits(now);
       if (phase_ == LauncherPhase::kStarting) TryOpenGate(now);
       if (phase_ == LauncherPhase::kStarting) JudgeMpirun(now);
@@ -254,9 +254,8 @@ void ElasticJob::JudgeEarlyExits(Time now) {
     const bool may_load_again =
         process.exit->Killed() || device ||
         (epochs_run_ > 0 && process.exit->exit_code != control::kExitUserError);
-    const bool too_late =
-        startup_.EveryoneAttached() &&
-        now - std::max(started_at_, process.ended_at) >= options_.load_again_within;
+    const bool too_late = startup_.AllAttached() && now - std::max(started_at_, process.ended_at) >=
+                                                        options_.load_again_within;
     if (may_load_again && !too_late) continue;
     if (failures_.Lists(member.pod_uid, member.slot)) continue;
     RankExit exit = *process.exit;
@@ -317,13 +316,13 @@ void ElasticJob::NoteEnd(Time now, const Member& member) {
 
 bool ElasticJob::EndIsKnown(const Member& member) const { return ended_.contains(KeyOf(member)); }
 
-void ElasticJob::WeWereLate(Time now) {
+void ElasticJob::OnLateTick(Time now) {
   change_.prepared_at = now;
   stall_watch_.Restart(now);
   for (auto& [id, stalled] : stalled_) stalled.asked_at = now;
 }
 
-void ElasticJob::NoteBeat(std::chrono::milliseconds beat) {
+void ElasticJob::NoteHeartbeat(std::chrono::milliseconds beat) {
   stall_watch_.set_fresh(std::max(kFreshBeats * options_.heartbeat, kFreshSeldomBeats * beat));
 }
 
@@ -334,7 +333,7 @@ void ElasticJob::NoteStart() {
 }
 
 // Adds the loaded processes to the world. Returns whether all ranks of the world have loaded.
-bool ElasticJob::EveryoneLoaded() {
+bool ElasticJob::AllLoaded() {
   for (const Member& member : world_.members()) {
     world_.Load(member.rank, workers_.At(member.pod_uid).processes[member.slot].loaded);
     if (member.start.empty()) return false;

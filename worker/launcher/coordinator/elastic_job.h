@@ -37,7 +37,7 @@ class ElasticJob final : public Job {
   using Job::On;
 
   // Handles reports from ranks (elastic_job.cc).
-  bool Hear(Time now, Worker& worker, const control::Message& message) override;
+  bool HandleMessage(Time now, Worker& worker, const control::Message& message) override;
   bool CanWait(const control::Message& message) const override;
   void On(Time now, Worker& worker, const control::RankReady& ready);
   void On(Time now, Worker& worker, const control::RankExited& exited);
@@ -69,7 +69,7 @@ class ElasticJob final : public Job {
   void On(Time now, Worker& worker, const control::RankDone& done);
   bool EndedWell(const control::Member& member) const;
   bool AllEndedWell() const;
-  bool SomebodyIsMissing() const;
+  bool AnyMemberLost() const;
   void Release(Time now);
   void AdvanceReleased(Time now);
   std::string EndOfTrainingText(Time now) const;
@@ -83,10 +83,10 @@ class ElasticJob final : public Job {
   void NoteCommitted(int64_t step) override;
   void NoteEnd(Time now, const control::Member& member) override;
   bool EndIsKnown(const control::Member& member) const override;
-  void WeWereLate(Time now) override;
-  void NoteBeat(std::chrono::milliseconds beat) override;
+  void OnLateTick(Time now) override;
+  void NoteHeartbeat(std::chrono::milliseconds beat) override;
   void NoteStart() override;
-  bool EveryoneLoaded() override;
+  bool AllLoaded() override;
   void NoteOpenGate(Time now) override;
   void ForgetChange(bool ranks_ran) override;
   void NoteWorldOver() override;
@@ -102,14 +102,14 @@ class ElasticJob final : public Job {
   void CountBrokenWorld(Time now);
   control::RankExit FailureOf(const control::Member& member, const std::string& why) const;
   void Exclude(Time now, const control::Member& member, const std::string& why, const char* cause);
-  template <typename WithUs>
-  bool QuorumOf(WithUs with_us) const;
+  template <typename TakesPart>
+  bool QuorumOf(TakesPart takes_part) const;
   bool StateReachable(const std::vector<control::Member>& next) const;
   std::string PauseReason(const std::vector<control::Member>& next) const;
-  bool NobodyIsLeft(const std::vector<control::Member>& next) const;
+  bool NoMembersRemain(const std::vector<control::Member>& next) const;
   void Form(Time now);
   void Prepare(Time now, const std::vector<control::Member>& next);
-  void DropTheUnanswering(Time now);
+  void DropUnresponsive(Time now);
   void StartProposal(Time now);
   void ReplaceWorld(CurrentWorld world);
 
@@ -121,7 +121,7 @@ class ElasticJob final : public Job {
   std::size_t SurvivingPods() const;
   std::vector<control::Member> Joiners(Time now,
                                        const std::vector<control::Member>& survivors) const;
-  bool SomebodyMayJoin() const;
+  bool MayHaveJoiners() const;
   std::vector<std::string> BuildsOf(const std::vector<control::Member>& members) const;
   std::vector<control::Member> Next(Time now, bool leavers_go) const;
   bool ChangeWanted(Time now) const;
@@ -131,16 +131,16 @@ class ElasticJob final : public Job {
   void AddStack(const Worker& worker, control::RankExit& exit) const;
   bool JudgeStall(Time now);
   void RepeatEndsOfStalledRanks(const Worker& worker);
-  void NoteWhoCannotConnect(Time now);
+  void NoteConnectFailures(Time now);
   void WriteStall(const std::optional<Time>& since);
-  void ExcludeTheUnkillable(Time now);
+  void ExcludeUnkillable(Time now);
 
   // Takes over the world of a previous launcher (elastic_takeover.cc).
   std::set<std::string> Unaccounted() const override;
-  bool ReportsMayCome(Time now) const override;
+  bool ReportsPending(Time now) const override;
   bool AnotherWorldMayRun(Time now) const override;
   bool ShouldAdopt() const;
-  bool AwaitsMembers() const;
+  bool MembersPending() const;
   void AskForMembers(Time now);
   void BeginAdopting(Time now);
   void AdvanceAdopting(Time now);

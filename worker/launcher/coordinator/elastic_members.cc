@@ -46,7 +46,7 @@ std::vector<Member> ElasticJob::Survivors() const {
 // Returns the loaded processes in slots without a living member, ordered by worker and slot. The
 // free slots of a worker join either all together or not at all.
 std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& survivors) const {
-  if (!SomebodyMayJoin()) return {};
+  if (!MayHaveJoiners()) return {};
   std::set<Slot> taken;
   for (const Member& member : survivors) taken.insert({member.pod_uid, member.slot});
   std::vector<control::DesiredWorker> wanted = order_->workers;
@@ -84,7 +84,7 @@ std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& sur
 }
 
 // Returns whether Joiners() may find a process. This check is cheap if the world is complete.
-bool ElasticJob::SomebodyMayJoin() const {
+bool ElasticJob::MayHaveJoiners() const {
   return std::any_of(
       workers_.connections().begin(), workers_.connections().end(), [&](const auto& entry) {
         const Worker& worker = workers_.At(entry.second);
@@ -124,7 +124,7 @@ bool ElasticJob::ChangeWanted(Time now) const {
   if (!done_.empty()) return false;  // the job is about to end
   const bool leaves = std::any_of(world_.pods().begin(), world_.pods().end(),
                                   [&](const std::string& pod_uid) { return Leaving(pod_uid); });
-  if (!leaves && !SomebodyMayJoin()) return false;
+  if (!leaves && !MayHaveJoiners()) return false;
   const std::vector<Member> next = Next(now, /*leavers_go=*/true);
   std::set<MemberId> present;
   for (const Member& member : world_.members()) present.insert(IdOf(member));

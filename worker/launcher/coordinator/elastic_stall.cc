@@ -64,13 +64,13 @@ bool ElasticJob::JudgeStall(Time now) {
   // Only OnTick() detects that this launcher was suspended, so judge only during a tick.
   if (now != last_tick_) return !stalled_.empty();
   if (!stalled_.empty()) {
-    ExcludeTheUnkillable(now);
+    ExcludeUnkillable(now);
     return true;
   }
   const std::optional<StallWatch::Judgement> judgement = stall_watch_.Judge(now);
-  WriteStall(judgement ? judgement->still_since : stall_watch_.StandsStillSince(now));
+  WriteStall(judgement ? judgement->still_since : stall_watch_.StalledSince(now));
   if (!judgement) {
-    NoteWhoCannotConnect(now);
+    NoteConnectFailures(now);
     return false;
   }
   const auto millis =
@@ -106,17 +106,17 @@ void ElasticJob::WriteStall(const std::optional<Time>& since) {
 }
 
 // Records the ranks that cannot connect to a peer. The ranks report this only after a timeout.
-void ElasticJob::NoteWhoCannotConnect(Time now) {
+void ElasticJob::NoteConnectFailures(Time now) {
   for (const auto& [rank, peer] : stall_watch_.CannotConnect(now)) {
-    change_.BreakUnlessSaid(
+    change_.BreakUnlessReported(
         now, {world_.epoch(), rank, peer, "it cannot connect to rank " + std::to_string(peer)});
   }
 }
 
 // Excludes the Pods of ranks that did not end: an uninterruptible process cannot be killed. If no
 // other Pod is left, ends the world, so that a new Pod resumes from the checkpoint.
-void ElasticJob::ExcludeTheUnkillable(Time now) {
-  bool left_out = false;
+void ElasticJob::ExcludeUnkillable(Time now) {
+  bool excluded = false;
   for (const Member& member : world_.members()) {
     const auto stalled = stalled_.find(IdOf(member));
     if (stalled == stalled_.end()) continue;
@@ -129,9 +129,9 @@ void ElasticJob::ExcludeTheUnkillable(Time now) {
     if (alone) {
       return Stop(now, "a rank of " + NameOf(member.pod_uid) + " hung and could not be stopped");
     }
-    left_out = true;
+    excluded = true;
   }
-  if (left_out) Form(now);
+  if (excluded) Form(now);
 }
 
 }  // namespace ringmaster::launcher

@@ -14,7 +14,7 @@ using control::Member;
 
 // Returns whether an agent may still report a world of a previous launcher. If so, a first world
 // must not start yet. Agents have `adopt_within` to report.
-bool ElasticJob::ReportsMayCome(Time now) const {
+bool ElasticJob::ReportsPending(Time now) const {
   if (!first_hello_at_) return false;
   if (now - *first_hello_at_ >= options_.adopt_within) return false;
   bool world_existed = false;
@@ -24,7 +24,7 @@ bool ElasticJob::ReportsMayCome(Time now) const {
     if (!worker.Fenced() && (!worker.connection || !worker.repeated)) all_repeated = false;
   }
   // The agent of a Pod of an earlier order may be in a world of a previous launcher.
-  for (const auto& [pod_uid, since] : unwanted_since_) {
+  for (const auto& [pod_uid, since] : left_order_at_) {
     const Worker* worker = workers_.Find(pod_uid);
     const bool heard =
         worker != nullptr && (worker->Fenced() || worker->repeated ||
@@ -59,12 +59,12 @@ std::set<std::string> ElasticJob::Unaccounted() const {
 
 bool ElasticJob::ShouldAdopt() const { return order_ && takeover_.epoch() > known_epoch_; }
 
-bool ElasticJob::AwaitsMembers() const {
-  return takeover_.AwaitsMembers(known_epoch_, workers_.connections());
+bool ElasticJob::MembersPending() const {
+  return takeover_.MembersPending(known_epoch_, workers_.connections());
 }
 
 void ElasticJob::AskForMembers(Time now) {
-  if (!AwaitsMembers()) return;
+  if (!MembersPending()) return;
   const auto asked = takeover_.AskNow(now, workers_.connections(), options_.ask_again);
   if (asked) actions_.push_back(SendTo{*asked, control::TellWorld{takeover_.newest()}});
 }
@@ -80,9 +80,9 @@ void ElasticJob::BeginAdopting(Time now) {
 }
 
 void ElasticJob::AdvanceAdopting(Time now) {
-  bool waits = AwaitsMembers();
+  bool waits = MembersPending();
   std::vector<Member> gone;
-  std::set<std::string> unheard;
+  std::set<std::string> unreported;
   for (const Member& member : takeover_.members()) {
     Worker& worker = workers_.Entry(member.pod_uid);
     if (worker.hello.pod_uid.empty()) {
@@ -100,13 +100,13 @@ void ElasticJob::AdvanceAdopting(Time now) {
       gone.push_back(member);
     } else if (!runs.has_value()) {
       waits = true;
-      if (!worker.connection) unheard.insert(member.pod_uid);
+      if (!worker.connection) unreported.insert(member.pod_uid);
     }
   }
-  const auto limit = takeover_.HeardFromMost() ? options_.adopt_rest_within : options_.adopt_within;
+  const auto limit = takeover_.MostReported() ? options_.adopt_rest_within : options_.adopt_within;
   if (waits && now - takeover_.began_at() < limit) return;
   for (const Member& member : gone) ended_.insert(IdOf(member));
-  for (const std::string& pod_uid : unheard) workers_.At(pod_uid).standing = Standing::kSilent;
+  for (const std::string& pod_uid : unreported) workers_.At(pod_uid).standing = Standing::kSilent;
   Adopt(now);
 }
 
@@ -177,9 +177,9 @@ void ElasticJob::Adopt(Time now) {
     const auto exit = exits_.find({member.pod_uid, member.slot});
     if (exit != exits_.end() && !released_at_) failures_.Fail(now, exit->second.exit);
     // If an agent was asked to prepare a later epoch, its ranks are no longer in this epoch.
-    const bool told_to_leave =
+    const bool asked_to_leave =
         worker.hello.highest_epoch > world_.epoch() || worker.prepared > world_.epoch();
-    if (Gone(member) || told_to_leave) undisturbed = false;
+    if (Gone(member) || asked_to_leave) undisturbed = false;
     if (Gone(member) && !released_at_)
       NoteLoss(now, worker, worker.Silent() ? control::kCauseSilence : control::kCauseRankExited,
                now);
@@ -196,7 +196,7 @@ void ElasticJob::Adopt(Time now) {
 }
 
 bool ElasticJob::AnotherWorldMayRun(Time now) const {
-  return ReportsMayCome(now) || AwaitsMembers() || !Unaccounted().empty();
+  return ReportsPending(now) || MembersPending() || !Unaccounted().empty();
 }
 
 }  // namespace ringmaster::launcher

@@ -42,13 +42,13 @@ Result<Actions> Job::OnOrder(Time now, const control::Order& order) {
   }
   if (order_) {
     for (const control::DesiredWorker& before : order_->workers) {
-      unwanted_since_.try_emplace(before.pod_uid, now);
+      left_order_at_.try_emplace(before.pod_uid, now);
     }
   }
   order_ = order;
   ordered_.clear();
   for (const control::DesiredWorker& wanted : order.workers) {
-    unwanted_since_.erase(wanted.pod_uid);
+    left_order_at_.erase(wanted.pod_uid);
     ordered_.insert(wanted.pod_uid);
   }
   for (const std::string& pod_uid : order.dead) {
@@ -135,7 +135,7 @@ Actions Job::OnMessage(Time now, ConnectionId connection, const control::Message
   if (found == nullptr || phase_ == LauncherPhase::kFinished) return {};
   Worker& worker = *found;
   worker.last_heard = now;
-  const bool expected = Hear(now, worker, message);
+  const bool expected = HandleMessage(now, worker, message);
   if (!expected) {
     actions_.push_back(
         Drop{connection, "agents do not send " + std::string(control::TypeName(message))});
@@ -277,10 +277,10 @@ Actions Job::OnTick(Time now) {
       worker.last_heard = now;
       worker.disconnected_at = now;
     }
-    WeWereLate(now);
+    OnLateTick(now);
   }
   last_tick_ = now;
-  std::erase_if(unwanted_since_,
+  std::erase_if(left_order_at_,
                 [&](const auto& entry) { return now - entry.second >= kRemembered; });
   SendHeartbeats();
   JudgeSilence(now);
@@ -306,7 +306,7 @@ std::chrono::milliseconds Job::Heartbeat() const {
 void Job::SendHeartbeats() {
   const std::chrono::milliseconds beat = Heartbeat();
   const int64_t ticks = beat / options_.heartbeat;
-  NoteBeat(beat);
+  NoteHeartbeat(beat);
   ++tick_;
   SendToAll all{{}, control::Heartbeat{static_cast<int>(beat.count())}};
   for (const auto& [connection, pod_uid] : workers_.connections()) {

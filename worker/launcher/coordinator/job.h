@@ -72,7 +72,7 @@ class Job {
   // Functions that differ between ElasticJob and DirectJob.
   //
   // Handles a message of an agent. Returns false if agents never send this type of message.
-  virtual bool Hear(Time now, Worker& worker, const control::Message& message) = 0;
+  virtual bool HandleMessage(Time now, Worker& worker, const control::Message& message) = 0;
   // Returns whether the decision about this message can wait until the next tick.
   virtual bool CanWait(const control::Message& message) const;
   // Performs the transitions that have become possible or necessary.
@@ -94,12 +94,12 @@ class Job {
   virtual void NoteEnd(Time /*now*/, const control::Member& /*member*/) {}
   virtual bool EndIsKnown(const control::Member& /*member*/) const { return false; }
   // Call if this launcher was suspended: recorded times then do not show which agents are silent.
-  virtual void WeWereLate(Time /*now*/) {}
+  virtual void OnLateTick(Time /*now*/) {}
   // Tells the job the heartbeat interval of the agents.
-  virtual void NoteBeat(std::chrono::milliseconds /*beat*/) {}
+  virtual void NoteHeartbeat(std::chrono::milliseconds /*beat*/) {}
   // Hooks for the first world: when it starts, whether all have loaded, when the gate opens.
   virtual void NoteStart() {}
-  virtual bool EveryoneLoaded() { return true; }
+  virtual bool AllLoaded() { return true; }
   virtual void NoteOpenGate(Time now) = 0;
   // Hooks for the end of a world, in this order. NoteStop() is called only if its ranks ran.
   virtual void NoteStop(Time /*now*/, const char* /*word*/, const Worker* /*whose*/) {}
@@ -107,7 +107,7 @@ class Job {
   virtual void NoteWorldOver() {}
   // Return whether a world of an earlier launcher may still run, and on which ordered Pods.
   virtual std::set<std::string> Unaccounted() const { return {}; }
-  virtual bool ReportsMayCome(Time /*now*/) const { return false; }
+  virtual bool ReportsPending(Time /*now*/) const { return false; }
   virtual bool AnotherWorldMayRun(Time /*now*/) const { return false; }
   // Returns when a first world may start: at once if the result is not after `now`.
   virtual Time MayStartAt(Time now) const { return now; }
@@ -161,10 +161,10 @@ class Job {
   int SizeOfWorld(std::size_t workers) const;
   // Returns the number of ranks in a world with all requested workers; 0: not known yet.
   int FullSize() const;
-  bool EveryoneReady(const std::vector<std::string>& ready) const;
-  bool EnoughAfterAWhile(Time now, std::size_t ready) const;
+  bool AllReady(const std::vector<std::string>& ready) const;
+  bool PartialStartDue(Time now, std::size_t ready) const;
   Time LastFilled() const;
-  bool HeldByAnOlderWorld(Time now) const;
+  bool WaitsForOlderWorld(Time now) const;
   void JudgeFaults(Time now);
   std::string VersionOf(const std::string& pod_uid, const std::string& program) const;
   std::string FaultsText(const std::vector<const Worker*>& faulty) const;
@@ -185,12 +185,12 @@ class Job {
   void TryOpenGate(Time now);
   void OpenGate(Time now);
   void JudgeMpirun(Time now);
-  bool StopWithoutTheUnwanted(Time now);
+  bool StopIfNoLongerOrdered(Time now);
   // `cause` is for messages, `word` for the recovery record; `whose` is the worker to blame.
   void Stop(Time now, const std::string& cause, const char* word = control::kCauseWorldChanged,
             const Worker* whose = nullptr);
   void FinishStopping(Time now);
-  bool EveryMemberHeardSince(Time since) const;
+  bool AllMembersReportedSince(Time since) const;
 
   // Ends the job (job_end.cc).
   void FailBy(Time now, const control::RankExit& exit);
@@ -223,8 +223,8 @@ class Job {
   control::LauncherPhase phase_ = control::LauncherPhase::kWaitingForOrder;
   bool unsettled_ = false;  // an event happened after the last Advance()
   std::optional<control::Order> order_;
-  std::set<std::string> ordered_;               // Pods that the order names
-  std::map<std::string, Time> unwanted_since_;  // when recently ordered Pods left the order
+  std::set<std::string> ordered_;              // Pods that the order names
+  std::map<std::string, Time> left_order_at_;  // when recently ordered Pods left the order
   WorkerTable workers_;
   std::map<std::string, std::size_t> seniority_;  // Pod → position by age in the newest epoch
   std::string last_change_;                       // why the last epoch ended

@@ -37,7 +37,7 @@ control::LauncherStatus Job::Status(Time now) const {
   status.beginning = checkpoints_.beginning();
   status.unprotected = checkpoints_.Faults();
   status.pause_reason = PausedBecause();
-  if (HeldByAnOlderWorld(now)) {
+  if (WaitsForOlderWorld(now)) {
     status.phase = LauncherPhase::kPaused;
     status.pause_reason = control::kPauseNoQuorum;
   }
@@ -61,7 +61,7 @@ control::LauncherStatus Job::Status(Time now) const {
   // Also report workers that are leaving or have left, because they may be drained or fenced.
   std::set<std::string> others = world_.pods();
   for (const auto& [connection, pod_uid] : workers_.connections()) others.insert(pod_uid);
-  for (const auto& [pod_uid, since] : unwanted_since_) others.insert(pod_uid);
+  for (const auto& [pod_uid, since] : left_order_at_) others.insert(pod_uid);
   for (const std::string& pod_uid : others) {
     if (!told.contains(pod_uid)) status.workers.push_back(ReportOf(pod_uid, builds));
   }
@@ -98,7 +98,7 @@ std::string Job::WaitingText(Time now) const {
     case LauncherPhase::kWaitingForOrder:
       return "waiting for the operator to send the list of workers";
     case LauncherPhase::kStarting:
-      if (startup_.EveryoneAttached()) return "waiting for the ranks to load their data and model";
+      if (startup_.AllAttached()) return "waiting for the ranks to load their data and model";
       return "waiting for mpirun: " + std::to_string(startup_.gate().attached()) + " of " +
              std::to_string(world_.members().size()) + " processes are attached";
     case LauncherPhase::kStopping:
@@ -154,7 +154,7 @@ std::string Job::FillingText() const {
 }
 
 std::string Job::WaitingForAgentsText(Time now) const {
-  if (ReportsMayCome(now)) {
+  if (ReportsPending(now)) {
     return "waiting for workers to report whether a world is already running";
   }
   if (const auto pause = MayStartAt(now) - now; pause > Time::duration::zero()) {
@@ -162,7 +162,7 @@ std::string Job::WaitingForAgentsText(Time now) const {
            CountText(std::chrono::ceil<std::chrono::seconds>(pause).count(), "second");
   }
   const std::set<std::string> unaccounted = Unaccounted();
-  if (HeldByAnOlderWorld(now)) {
+  if (WaitsForOlderWorld(now)) {
     return "waiting for " + NamesOf(unaccounted) +
            " to connect or to be confirmed gone, because an older world of this job may still be "
            "training";

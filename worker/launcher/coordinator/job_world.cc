@@ -47,7 +47,7 @@ int Job::FullSize() const {
   return SizeOfWorld(static_cast<std::size_t>(order_->replicas)) * options_.slots;
 }
 
-bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
+bool Job::AllReady(const std::vector<std::string>& ready) const {
   const auto wanted = static_cast<std::size_t>(order_->replicas);
   // True if the ready workers can form the largest world that the ordered workers can form.
   const bool largest = SizeOfWorld(ready.size()) >= SizeOfWorld(wanted);
@@ -55,7 +55,7 @@ bool Job::EveryoneReady(const std::vector<std::string>& ready) const {
   return ready.size() >= wanted && ready.size() == ordered_.size();  // `ready` lists ordered Pods
 }
 
-bool Job::EnoughAfterAWhile(Time now, std::size_t ready) const {
+bool Job::PartialStartDue(Time now, std::size_t ready) const {
   return SizeOfWorld(ready) >= std::max(1, order_->min_replicas) &&
          now - std::max(waiting_since_, LastFilled()) >= options_.partial_after;
 }
@@ -73,9 +73,9 @@ Job::Time Job::LastFilled() const {
 }
 
 // Returns whether enough workers are ready but the start waits for an older world.
-bool Job::HeldByAnOlderWorld(Time now) const {
+bool Job::WaitsForOlderWorld(Time now) const {
   return phase_ == LauncherPhase::kWaitingForAgents && order_ &&
-         EnoughAfterAWhile(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
+         PartialStartDue(now, ReadyInRankOrder().size()) && !Unaccounted().empty();
 }
 
 void Job::JudgeFaults(Time now) {
@@ -186,7 +186,7 @@ void Job::TryStart(Time now) {
   std::vector<std::string> ready = ReadyInRankOrder();
   const int size = SizeOfWorld(ready.size());
   if (size == 0 || !StarterKnown() || now < MayStartAt(now)) return;
-  if (!EveryoneReady(ready) && !EnoughAfterAWhile(now, ready.size())) return;
+  if (!AllReady(ready) && !PartialStartDue(now, ready.size())) return;
   if (AnotherWorldMayRun(now)) return;
   ready.resize(static_cast<std::size_t>(size));
   if (const std::string mixed = MixedText(ready); !mixed.empty()) {
@@ -237,7 +237,7 @@ void Job::Start(Time now, const std::vector<std::string>& pod_uids) {
 }
 
 void Job::TryOpenGate(Time now) {
-  if (!startup_.EveryoneAttached() || !EveryoneLoaded()) return;
+  if (!startup_.AllAttached() || !AllLoaded()) return;
   OpenGate(now);
 }
 
@@ -254,7 +254,7 @@ void Job::OpenGate(Time now) {
 void Job::JudgeMpirun(Time now) {
   const Startup::Judgement judgement =
       startup_.Judge(now, options_,
-                     {[this](Time since) { return EveryMemberHeardSince(since); },
+                     {[this](Time since) { return AllMembersReportedSince(since); },
                       [this](const Slot& slot) { return SlotText(slot); }, world_.members()});
   if (judgement.failure) return Fail(now, *judgement.failure);
   if (judgement.start_again) Stop(now, *judgement.start_again);
@@ -262,7 +262,7 @@ void Job::JudgeMpirun(Time now) {
 
 // Stops the world and returns true if a member is no longer ordered. Called while mpirun starts the
 // world, or if the world cannot change in place.
-bool Job::StopWithoutTheUnwanted(Time now) {
+bool Job::StopIfNoLongerOrdered(Time now) {
   for (const std::string& pod_uid : world_.pods()) {
     if (InOrder(pod_uid)) continue;
     const bool one_too_many = order_->replicas < static_cast<int>(world_.pods().size());
@@ -318,7 +318,7 @@ void Job::FinishStopping(Time now) {
   Advance(now);
 }
 
-bool Job::EveryMemberHeardSince(Time since) const {
+bool Job::AllMembersReportedSince(Time since) const {
   return std::all_of(world_.pods().begin(), world_.pods().end(), [&](const std::string& pod_uid) {
     const Worker& worker = workers_.At(pod_uid);
     return worker.connection && worker.last_heard > since;

@@ -14,11 +14,11 @@ void ChangeProgress::Break(Time now, const control::RankBroken& word) {
   broken[word.rank] = word;
 }
 
-void ChangeProgress::BreakUnlessSaid(Time now, const control::RankBroken& word) {
+void ChangeProgress::BreakUnlessReported(Time now, const control::RankBroken& word) {
   if (!broken.contains(word.rank)) Break(now, word);
 }
 
-bool ChangeProgress::EveryoneAtBoundary(const std::set<int>& done, int world_size) const {
+bool ChangeProgress::AllReportedBoundary(const std::set<int>& done, int world_size) const {
   const auto size = static_cast<std::size_t>(world_size);
   if (at_boundary.size() + done.size() < size) return false;
   std::set<int> arrived = at_boundary;
@@ -29,10 +29,10 @@ bool ChangeProgress::EveryoneAtBoundary(const std::set<int>& done, int world_siz
 bool ChangeProgress::AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                                    std::chrono::milliseconds patience) const {
   if (at_boundary.empty()) return false;
-  return EveryoneAtBoundary(done, world_size) || now - *first_at_boundary > patience;
+  return AllReportedBoundary(done, world_size) || now - *first_at_boundary > patience;
 }
 
-bool ChangeProgress::EveryoneBroken(int world_size) const {
+bool ChangeProgress::AllBroken(int world_size) const {
   return broken.size() == static_cast<std::size_t>(world_size);
 }
 

@@ -32,16 +32,16 @@ struct ChangeProgress {
   // Records that a rank cannot continue. A later report of the rank replaces an earlier one.
   void Break(Time now, const control::RankBroken& word);
   // Like Break(), but derived from the ranks' positions. A report of the rank takes precedence.
-  void BreakUnlessSaid(Time now, const control::RankBroken& word);
+  void BreakUnlessReported(Time now, const control::RankBroken& word);
   // Returns whether each rank has stopped after the step or is in `done` (past its last step).
-  bool EveryoneAtBoundary(const std::set<int>& done, int world_size) const;
-  // Like EveryoneAtBoundary(), but also true once the first report is older than `patience`: all
+  bool AllReportedBoundary(const std::set<int>& done, int world_size) const;
+  // Like AllReportedBoundary(), but also true once the first report is older than `patience`: all
   // ranks stop after the same step, so the missing reports may have been lost with a connection.
   bool AllAtBoundary(Time now, const std::set<int>& done, int world_size,
                      std::chrono::milliseconds patience) const;
   // Returns whether each rank has reported that it cannot continue or was found unable to connect.
   // If so, no rank is lost.
-  bool EveryoneBroken(int world_size) const;
+  bool AllBroken(int world_size) const;
   // Returns the ranks that cannot continue, and the peer that each rank could not reach.
   std::map<int, int> BrokenPeers() const;
 };

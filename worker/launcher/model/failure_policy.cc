@@ -22,7 +22,7 @@ constexpr std::size_t kMaxRecorded = 16;
 constexpr std::size_t kMaxRecordedLines = 3;
 
 // Returns whether the line contains text, not only a rule or a frame.
-bool SaysSomething(const std::string& line) {
+bool HasText(const std::string& line) {
   return std::any_of(line.begin(), line.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80;  // a letter of any script
   });
@@ -41,7 +41,7 @@ std::string LastWords(const std::vector<std::string>& lines) {
   std::string words;
   bool framed = false;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (SaysSomething(*line)) {
+    if (HasText(*line)) {
       words = words.empty() ? Trimmed(*line) : Trimmed(*line) + ' ' + words;
       if (!framed) return words;
     } else if (line->starts_with("-----")) {

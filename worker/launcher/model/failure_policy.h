@@ -65,7 +65,7 @@ class FailurePolicy {
 
   struct Blame {
     ReportedExit end;
-    Time heard_since{};  // blame the rank once all members have reported after this time
+    Time reported_since{};  // blame the rank once all members have reported after this time
   };
   // For a direct job: returns which of these exits to blame. If a rank was killed, other ranks may
   // have exited with a code other than 0 because of it.

@@ -68,7 +68,7 @@ bool Waits(const RankPosition& position) {
 
 void StallWatch::Begin(Time now, int ranks) {
   positions_.assign(static_cast<std::size_t>(ranks), std::nullopt);
-  heard_at_.assign(static_cast<std::size_t>(ranks), Time{});
+  reported_at_.assign(static_cast<std::size_t>(ranks), Time{});
   moved_at_ = now;
 }
 
@@ -85,7 +85,7 @@ void StallWatch::Report(Time now, const RankPosition& position) {
     if (step_micros_.size() > kSteps) step_micros_.pop_front();
   }
   known = position;
-  heard_at_[rank] = now;
+  reported_at_[rank] = now;
 }
 
 std::optional<StallWatch::Judgement> StallWatch::Judge(Time now) const {
@@ -157,7 +157,7 @@ std::string StallWatch::KindText(int64_t number) const {
   return "";
 }
 
-std::optional<StallWatch::Time> StallWatch::StandsStillSince(Time now) const {
+std::optional<StallWatch::Time> StallWatch::StalledSince(Time now) const {
   if (floor_.count() == 0 || positions_.size() < 2 || !AllFresh(now)) return std::nullopt;
   const bool for_others =
       std::any_of(positions_.begin(), positions_.end(), [](const auto& position) {
@@ -229,7 +229,7 @@ std::optional<StallWatch::Millis> StallWatch::MedianStep() const {
 
 bool StallWatch::AllFresh(Time now) const {
   for (std::size_t i = 0; i < positions_.size(); ++i) {
-    if (!positions_[i] || now - heard_at_[i] > fresh_) return false;
+    if (!positions_[i] || now - reported_at_[i] > fresh_) return false;
   }
   return true;
 }

@@ -67,7 +67,7 @@ class StallWatch {
   std::map<int, int> CannotConnect(Time now) const;
 
   // If the world is stalled, returns when it last made progress; blames no rank.
-  std::optional<Time> StandsStillSince(Time now) const;
+  std::optional<Time> StalledSince(Time now) const;
   // Returns the positions of the ranks that are furthest behind, and their collectives, as text.
   std::string Record() const;
 
@@ -89,7 +89,7 @@ class StallWatch {
   const Millis floor_;
   Millis fresh_;
   std::vector<std::optional<control::RankPosition>> positions_;  // by rank
-  std::vector<Time> heard_at_;                                   // by rank
+  std::vector<Time> reported_at_;                                // by rank
   Time moved_at_{};                                              // when a rank last made progress
   std::deque<int64_t> step_micros_;                              // durations of the newest steps
 };

@@ -43,7 +43,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
     return fail(control::kReasonWorldMismatch, GateText(others) + "; " + MismatchText(others));
   }
   // All processes have attached and are loading, so mpirun has completed its part.
-  if (EveryoneAttached()) return {};
+  if (AllAttached()) return {};
   if (!mpirun_exit_) {
     if (now - attached_at_ < options.attach_within) return {};
     return fail(control::kReasonMpirunFailed,
@@ -55,7 +55,7 @@ Startup::Judgement Startup::Judge(Time now, const CoordinatorOptions& options,
   }
   // mpirun may have ended because a worker disappeared, which is detected a little later.
   if (now - mpirun_exited_at_ < options.settle ||
-      !others.every_member_heard_since(mpirun_exited_at_ + options.settle / 2)) {
+      !others.all_members_reported_since(mpirun_exited_at_ + options.settle / 2)) {
     return {};
   }
   const bool elsewhere =

@@ -37,11 +37,11 @@ class Startup {
   const std::optional<MpirunExit>& mpirun_exit() const { return mpirun_exit_; }
   Time mpirun_exited_at() const { return mpirun_exited_at_; }
   const StartGate& gate() const { return gate_; }
-  bool EveryoneAttached() const { return by_agents_ || gate_.Complete(); }
+  bool AllAttached() const { return by_agents_ || gate_.Complete(); }
 
   // What Judge() needs to know about the workers and the members.
   struct Others {
-    std::function<bool(Time)> every_member_heard_since;
+    std::function<bool(Time)> all_members_reported_since;
     std::function<std::string(const Slot&)> name;
     const std::vector<control::Member>& members;
   };

@@ -41,12 +41,12 @@ std::optional<bool> Takeover::Runs(const control::Member& member) const {
   return std::find(running.begin(), running.end(), member.start) != running.end();
 }
 
-bool Takeover::HeardFromMost() const {
+bool Takeover::MostReported() const {
   const std::set<std::string> pods = PodsOf(members_);
-  const auto heard = std::count_if(pods.begin(), pods.end(), [&](const std::string& pod_uid) {
+  const auto reported = std::count_if(pods.begin(), pods.end(), [&](const std::string& pod_uid) {
     return reports_.contains(pod_uid);
   });
-  return 2 * heard > std::ssize(pods);
+  return 2 * reported > std::ssize(pods);
 }
 
 bool Takeover::StartedEverywhere() const {
@@ -56,7 +56,7 @@ bool Takeover::StartedEverywhere() const {
   });
 }
 
-bool Takeover::AwaitsMembers(const control::Epoch& known, const Connections& connections) const {
+bool Takeover::MembersPending(const control::Epoch& known, const Connections& connections) const {
   return newest_ > known && newest_ > epoch_ &&
          std::any_of(connections.begin(), connections.end(),
                      [&](const auto& entry) { return Knows(entry.second); });

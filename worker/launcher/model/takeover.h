@@ -40,15 +40,15 @@ class Takeover {
   std::optional<bool> Runs(const control::Member& member) const;
 
   // Returns whether more than half of the members' Pods have reported.
-  bool HeardFromMost() const;
+  bool MostReported() const;
 
   // Returns whether every member's Pod reported epoch(): the world has started in all Pods.
   bool StartedEverywhere() const;
 
   // Returns whether a connected agent reported a world after `known` whose members are unknown.
-  bool AwaitsMembers(const control::Epoch& known, const Connections& connections) const;
+  bool MembersPending(const control::Epoch& known, const Connections& connections) const;
   // Returns an agent that knows the members and must be asked for them now; nullopt if another
-  // agent was asked less than `again` ago and may still answer. REQUIRES: AwaitsMembers().
+  // agent was asked less than `again` ago and may still answer. REQUIRES: MembersPending().
   std::optional<ConnectionId> AskNow(Time now, const Connections& connections,
                                      std::chrono::milliseconds again);
 

@@ -31,14 +31,14 @@ Result<void> AgentConnections::Listen(boost::asio::io_context& io, int port,
 void AgentConnections::Add(std::shared_ptr<control::LineConnection> connection) {
   if (!end_reason_.empty()) return connection->Close(end_reason_);
   // Agents send their hello at once, so close the connection that has been silent for longest.
-  if (strangers_.size() >= kMaxStrangers) {
-    const ConnectionId oldest = *strangers_.begin();
-    strangers_.erase(oldest);
+  if (pending_.size() >= kMaxPending) {
+    const ConnectionId oldest = *pending_.begin();
+    pending_.erase(oldest);
     peers_.at(oldest).connection->Close("too many silent connections");
   }
   const ConnectionId id = next_id_++;
   peers_[id] = {connection, clock_.Now(), false};
-  strangers_.insert(id);
+  pending_.insert(id);
   control::LineConnection::Handlers handlers;
   handlers.on_message = [this, id](const control::Message& message) { OnMessage(id, message); };
   handlers.on_closed = [this, id](const std::string& reason) { OnClosed(id, reason); };
@@ -51,7 +51,7 @@ void AgentConnections::OnMessage(ConnectionId id, const control::Message& messag
   const auto* hello = std::get_if<control::AgentHello>(&message);
   if (hello == nullptr) return Refuse(id, "the first message is not an AgentHello");
   peer.greeted = true;
-  strangers_.erase(id);
+  pending_.erase(id);
   LogDebug("Received a hello from an agent",
            {{"pod", hello->pod}, {"peer", peer.connection->peer()}});
   handlers_.on_hello(id, *hello);
@@ -61,12 +61,12 @@ void AgentConnections::OnClosed(ConnectionId id, const std::string& reason) {
   const auto node = peers_.extract(id);
   if (node.empty()) return;
   LogDebug("Closed a connection", {{"peer", node.mapped().connection->peer()}, {"reason", reason}});
-  strangers_.erase(id);
+  pending_.erase(id);
   handlers_.on_closed(id, node.mapped().greeted);
 }
 
 void AgentConnections::CloseSilent(Clock::Time now) {
-  for (const ConnectionId id : strangers_) {
+  for (const ConnectionId id : pending_) {
     const Peer& peer = peers_.at(id);
     if (now - peer.since <= kHelloLimit) break;  // the remaining ones connected later
     peer.connection->Close("sent no hello in time");

@@ -24,7 +24,7 @@ namespace ringmaster::launcher {
 class AgentConnections {
  public:
   static constexpr std::chrono::seconds kHelloLimit{5};
-  static constexpr std::size_t kMaxStrangers = 1024;  // connections that have not sent a hello
+  static constexpr std::size_t kMaxPending = 1024;  // connections that have not sent a hello
 
   struct Handlers {
     std::function<void(ConnectionId, const control::AgentHello&)> on_hello;
@@ -77,7 +77,7 @@ class AgentConnections {
   const Handlers handlers_;
   std::unique_ptr<control::LineListener> listener_;
   std::map<ConnectionId, Peer> peers_;
-  std::set<ConnectionId> strangers_;  // connections without a hello, oldest first
+  std::set<ConnectionId> pending_;  // connections without a hello, oldest first
   ConnectionId next_id_ = 1;
   std::string end_reason_;  // empty until End()
 };

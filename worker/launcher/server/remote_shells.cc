@@ -94,7 +94,7 @@ bool RemoteShells::OnMessage(ConnectionId agent, const control::Message& message
   return true;
 }
 
-void RemoteShells::OnAgentGone(ConnectionId agent) {
+void RemoteShells::OnAgentDisconnected(ConnectionId agent) {
   for (auto& [host, connection] : hosts_) {
     if (connection == agent) connection = 0;
   }

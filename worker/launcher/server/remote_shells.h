@@ -38,7 +38,7 @@ class RemoteShells {
 
   // Handles an agent's message about its commands. Returns false for other messages.
   bool OnMessage(ConnectionId agent, const control::Message& message);
-  void OnAgentGone(ConnectionId agent);
+  void OnAgentDisconnected(ConnectionId agent);
 
   // Adds a connection that Listen() accepted. Tests use it to add connections.
   void Add(std::shared_ptr<control::LineConnection> connection);

@@ -41,12 +41,12 @@ TEST_F(PortProbes, AClosedPortIs) {
   EXPECT_TRUE(Refused("127.0.0.1", port));
 }
 
-TEST_F(PortProbes, WhatIsNoAddressSaysNothing) {
+TEST_F(PortProbes, ReportsNothingForAnInvalidAddress) {
   EXPECT_FALSE(Refused("not-an-address", 22));
   EXPECT_FALSE(Refused("127.0.0.1", 0));
 }
 
-TEST_F(PortProbes, AnswersNobodyOnceItIsGone) {
+TEST_F(PortProbes, DoesNotAnswerOnceItIsDestroyed) {
   {
     PortProbe probe(io);
     probe.Ask("127.0.0.1", listener.local_endpoint().port(), [](bool) { FAIL(); });

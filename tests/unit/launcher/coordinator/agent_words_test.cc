@@ -146,7 +146,7 @@ TEST_F(AgentWords, OfAWorldThatEndsAreNotHeldAgainstTheNext) {
   EXPECT_EQ(world->Sent<control::Release>(), 0);
 }
 
-TEST_F(AgentWords, WhatOnlyElasticRanksSayMeansNothingOfAProgram) {
+TEST_F(AgentWords, IgnoresElasticRanksMessagesInADirectJob) {
   Run(false);
   const control::Epoch epoch = world->membership.epoch();
   for (const int rank : {0, 1}) {
@@ -323,7 +323,7 @@ struct Redial {
 
 class Redials : public AgentWords, public testing::WithParamInterface<Redial> {};
 
-TEST_P(Redials, AreToldWhatTheyMayHaveMissed) {
+TEST_P(Redials, ReceiveWhatTheyMayHaveMissed) {
   const Redial& c = GetParam();
   Run(c.elastic);
   c.before(*world);

@@ -128,7 +128,7 @@ TEST_P(NoSshd, TheSameWhereMpirunsVersionIsKnownAfterThem) {
   EXPECT_THAT(world.All<StartMpirun>(), IsEmpty());
 }
 
-TEST_P(NoSshd, IsAFaultWhereTheJobSaysWhatMpirunIsToDo) {
+TEST_P(NoSshd, IsAFaultIfTheJobConfiguresMpirun) {
   CoordinatorOptions options = First(elastic_);
   options.asks_for_mpirun = true;
   World world{options};
@@ -194,7 +194,7 @@ TEST_P(OnlySshdIsMissing, OfAnAgentThatRunsNoCommandsTheAgentsStartTheRanks) {
   EXPECT_EQ(world.membership.Status(world.now).started_by, control::kByAgents);
 }
 
-TEST_P(NoSshd, NobodyAsksForItWhereTheJobWantsAgents) {
+TEST_P(NoSshd, IsNotRequiredIfTheJobUsesAgents) {
   CoordinatorOptions options = First(elastic_);
   options.launch_agent = control::LaunchAgent::kAgent;
   options.asks_for_mpirun = true;

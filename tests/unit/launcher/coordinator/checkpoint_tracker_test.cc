@@ -64,7 +64,7 @@ TEST_F(CheckpointTrackerTest, AnotherEpochAnotherRankOrNoRankIsNot) {
   EXPECT_EQ(world.Sent<CheckpointGrant>(), 0);
 }
 
-TEST_F(CheckpointTrackerTest, NobodyIsWhileTheNextWorldFormsAndTheSurvivorIsAfterwards) {
+TEST_F(CheckpointTrackerTest, NoGrantWhileTheNextWorldFormsAndOneForTheSurvivorAfterwards) {
   Lose(1);
   ASSERT_EQ(world.phase(), LauncherPhase::kForming);
   world.Say(0, Written());
@@ -135,7 +135,7 @@ TEST_F(CheckpointTrackerTest, OnlyTheRankThatWasGrantedACheckpointCompletesItAnd
   EXPECT_EQ(Status().checkpoint->step, 500);
 }
 
-TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
+TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldReportsWithWhatItBegan) {
   const control::Epoch epoch = world.membership.epoch();
   world.Say(1, control::RankBegan{epoch, 1, {7, "another rank's"}});
   world.Say(1, control::RankBegan{epoch, 0, {7, "another worker's"}});
@@ -152,7 +152,7 @@ TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWithWhatItBegan) {
   EXPECT_EQ(Status().beginning->step, 0);
 }
 
-TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldSaysWhichCheckpointItGoesOnFrom) {
+TEST_F(CheckpointTrackerTest, RankZeroOfTheWorldReportsTheCheckpointItResumesFrom) {
   const control::Epoch epoch = world.membership.epoch();
   world.Pass(1s, {0, 1, 2});
   const control::KeptCheckpoint kept{.step = 500, .bytes = 4096, .age_millis = 60'000};
@@ -215,7 +215,7 @@ TEST_F(CheckpointTrackerTest, RankZeroIsAskedForACheckpointOncePerWorldUntilOneI
   EXPECT_EQ(world.Sent<control::TakeCheckpoint>(), 3);
 }
 
-TEST_F(CheckpointTrackerTest, NobodyIsAskedForACheckpointThatIsThereOrNotWanted) {
+TEST_F(CheckpointTrackerTest, NoRankIsAskedForACheckpointThatExistsOrIsNotRequested) {
   Complete(0, 10);
   world.wants_checkpoint = true;
   world.Order({0, 1, 2}, 3, 1);
@@ -235,7 +235,7 @@ TEST_F(CheckpointTrackerTest, AStepOfALaterEpochIsNewerAlsoAfterARollBack) {
   EXPECT_EQ(Status().checkpoint->step, 400);
 }
 
-TEST_F(CheckpointTrackerTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
+TEST_F(CheckpointTrackerTest, ReportsAFaultUntilTheStateIsKeptOrTheRankEnds) {
   world.Say(0, RankProtection{0, "checkpoint", "no space left"});
   world.Say(1, RankProtection{0, "snapshot", "no memory"});
   for (const int no_slot : {-1, 1}) world.Say(1, RankProtection{no_slot, "copy", "x"});
@@ -250,7 +250,7 @@ TEST_F(CheckpointTrackerTest, WhatIsNotKeptIsSaidUntilItIsOrItsRankEnds) {
   EXPECT_THAT(Status().unprotected, IsEmpty());
 }
 
-TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
+TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatReportsTheLostSteps) {
   world.Commit(0, 120);
   for (const int worker : {0, 1, 2}) world.Exit(worker, 0, 9);
   world.MpirunEnds(137);
@@ -265,7 +265,7 @@ TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatTellsTheStepsGivenUp) {
   EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
 }
 
-TEST(CheckpointTracker, TellsOfAFewFaultsInAFewWords) {
+TEST(CheckpointTracker, ReportsAFewFaultsBriefly) {
   CheckpointTracker tracker;
   for (int slot = 0; slot < 6; ++slot) {
     tracker.Protection("a", "w", {slot, "snapshot", std::string(1000, 'x')});
@@ -285,7 +285,7 @@ TEST(CheckpointTracker, AsksAgainAfterAWhile) {
   EXPECT_TRUE(tracker.AskNow(begin + CheckpointTracker::kAskAgain, true, epoch, 10));
 }
 
-TEST(CheckpointTracker, ASlotThatStartsAfreshLosesItsOwnGrantAndFaultsAlone) {
+TEST(CheckpointTracker, ARestartedSlotLosesOnlyItsOwnGrantAndFaults) {
   const control::Epoch epoch{3, 1};
   const std::vector<control::Member> members = {{"a", "w", "n", "", 0, "first", 0},
                                                 {"a", "w", "n", "", 1, "first", 1}};

@@ -129,7 +129,7 @@ TEST_F(Crashes, TheFifthDeathWithoutAStepInBetweenEndsTheJob) {
 }
 
 // The agent reports first how the rank ended, and then that the agent is leaving.
-TEST_F(Crashes, AnUnhealthyDeviceTakesItsPodOutOfTheWorldAndCountsAgainstNobody) {
+TEST_F(Crashes, AnUnhealthyDeviceExcludesItsPodAndCountsAsNoCrash) {
   auto options = World::Options(/*slots=*/2, /*elastic=*/true);
   options.restart_limit = 0;
   world = std::make_unique<World>(options);
@@ -169,7 +169,7 @@ TEST_F(Crashes, ADeviceThatIsUnhealthyBeforeTheFirstWorldWaitsForAnotherPod) {
   EXPECT_NE(world->phase(), LauncherPhase::kRunning);
 }
 
-TEST_F(Crashes, ACommittedStepInBetweenBeginsTheRowAnew) {
+TEST_F(Crashes, ACommittedStepResetsTheCount) {
   Run(2);
   for (int time = 1; time <= 30; ++time) {
     ASSERT_NO_FATAL_FAILURE(KillAndComeBack(time));

@@ -92,7 +92,7 @@ TEST(FillingWorkers, AreWaitedForWhileTheyComeNearer) {
   EXPECT_EQ(world.LastStart().world_size, 1);
 }
 
-TEST(FillingWorkers, ThatAreGoneAreNotWaitedFor) {
+TEST(FillingWorkers, AreNotWaitedForOnceTheyAreLost) {
   World world(FirstLauncher());
   world.Order({0, 1}, 2, 1);
   world.Arrive(0);
@@ -144,7 +144,7 @@ TEST(FillingWorkers, AJoinerFillsWhileTheOthersTrain) {
 }
 
 // Each change of the world makes a direct job lose its progress.
-TEST(FillingWorkers, AProgramIsStartedAnewOnceForAllWhoComeNearer) {
+TEST(FillingWorkers, AProgramIsRestartedOnceForAllThatJoinTogether) {
   World world(FirstLauncher(/*elastic=*/false));
   world.Order({0});
   world.Arrive(0);

@@ -184,7 +184,7 @@ TEST_F(ElasticWorld, ARepairedDeathIsNoNewsAfterARedial) {
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
 }
 
-TEST_F(ElasticWorld, NobodyIsJudgedBeforeItsAgentHasRepeatedEverything) {
+TEST_F(ElasticWorld, NoExitIsJudgedBeforeTheAgentHasRepeatedItsReports) {
   world = std::make_unique<World>();
   world->loads = false;
   world->Order({0});
@@ -223,7 +223,7 @@ TEST_F(ElasticWorld, AFailureThatCostOneStartDoesNotHauntTheNext) {
   EXPECT_EQ(world->phase(), LauncherPhase::kForming);
 }
 
-TEST_F(ElasticWorld, TellsTheDifferenceToWhoHasTheWorldBefore) {
+TEST_F(ElasticWorld, SendsTheDifferenceToAgentsThatHaveThePreviousWorld) {
   Run(3);
   world->Exit(1, 0, 9);
   world->Accept({0, 2});
@@ -242,7 +242,7 @@ TEST_F(ElasticWorld, TellsTheDifferenceToWhoHasTheWorldBefore) {
   EXPECT_EQ(world->Sent<control::StartEpoch>(1), 1);
 }
 
-TEST_F(ElasticWorld, TellsHowManyRanksTheJobWants) {
+TEST_F(ElasticWorld, SendsTheFullWorldSize) {
   Run(3, 1, 2);
   const auto full_size = [&] {
     int size = -1;
@@ -264,7 +264,7 @@ TEST_F(ElasticWorld, TellsHowManyRanksTheJobWants) {
   EXPECT_EQ(full_size(), 8) << "the job has been scaled";
 }
 
-TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
+TEST_F(ElasticWorld, ContinuesWithTheSurvivorsOfAKilledRank) {
   Run(3);
   const control::Epoch before = world->membership.epoch();
   world->Exit(1, 0, 9);
@@ -286,7 +286,7 @@ TEST_F(ElasticWorld, GoesOnWithTheSurvivorsOfAKilledRank) {
   EXPECT_FALSE(ReportOf(1).fenced);
 }
 
-TEST_F(ElasticWorld, SaysWhatARecoveryTook) {
+TEST_F(ElasticWorld, ReportsWhatARecoveryTook) {
   Run(3);
   world->Pass(500ms, {0, 1, 2});
   world->Exit(1, 0, 9);
@@ -494,7 +494,7 @@ TEST_F(ElasticWorld, CodesThatTheUserIgnoresNeverCount) {
   EXPECT_EQ(Status().failures.size(), 12U);
 }
 
-TEST_F(ElasticWorld, SignalsWithStepsInBetweenNeverFailTheJobAndTheNewestSixteenAreTold) {
+TEST_F(ElasticWorld, SignalsWithStepsInBetweenNeverFailTheJobAndTheNewestSixteenAreReported) {
   Run(2);
   for (int i = 0; i < 30; ++i) ASSERT_NO_FATAL_FAILURE(EndAndComeBack(0, 9, i));
 
@@ -591,7 +591,7 @@ TEST_F(ElasticWorld, PausesBelowMinReplicasAndResumesWithAJoiner) {
   EXPECT_EQ(Status().pause_reason, "");
 }
 
-TEST_F(ElasticWorld, APauseSaysWhatIsMissing) {
+TEST_F(ElasticWorld, APauseReportsWhatIsMissing) {
   Run(2, 2);
   world->loads = false;
   world->DeclareDead({1}, {0}, 2, 2);
@@ -617,7 +617,7 @@ TEST_F(ElasticWorld, PausesWhileAllAreSilentAndEndsOnceAllAreDead) {
   EXPECT_FALSE(world->All<StopMpirun>().empty());
 }
 
-TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
+TEST_F(ElasticWorld, PausesWithoutAQuorumUntilTheOrderNamesTheDead) {
   Run(4);
   world->Pass(2200ms, {0});
   EXPECT_EQ(world->phase(), LauncherPhase::kPaused);
@@ -638,7 +638,7 @@ TEST_F(ElasticWorld, PausesWithoutAQuorumUntilItIsToldWhoIsDead) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-TEST_F(ElasticWorld, NamesAFewOfManyWhomAPauseWaitsFor) {
+TEST_F(ElasticWorld, NamesAFewOfManyWorkersThatAPauseWaitsFor) {
   Run(30);
   world->Pass(2200ms, {0});
 
@@ -668,7 +668,7 @@ TEST_F(ElasticWorld, HalfIsEnoughForTheLauncherThatFormedTheWorld) {
   EXPECT_THAT(world->Members(), ElementsAre(0));
 }
 
-TEST_F(ElasticWorld, DoesNotGoOnWithoutTheOnlyMemberThatHasTheState) {
+TEST_F(ElasticWorld, DoesNotContinueWithoutTheOnlyMemberThatHasTheState) {
   Run(1);
   world->Order({0, 1}, 2, 1);
   world->Arrive(1);
@@ -771,7 +771,7 @@ TEST_F(ElasticWorld, AJoinerThatCannotLoadCostsTheJobNothing) {
   EXPECT_EQ(Status().failures.back().rank, -1);
 }
 
-TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsLeftOut) {
+TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsExcluded) {
   Run(2);
   world->Order({0, 1, 2}, 3, 1);
   world->Arrive(2);
@@ -786,7 +786,7 @@ TEST_F(ElasticWorld, AJoinerThatVanishesWhileItConnectsIsLeftOut) {
   EXPECT_FALSE(ReportOf(2).fenced);
 }
 
-TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsLeftOut) {
+TEST_F(ElasticWorld, AJoinerThatDoesNotAnswerIsExcluded) {
   Run(2);
   world->Order({0, 1, 2}, 3, 1);
   world->Arrive(2);
@@ -875,7 +875,7 @@ TEST_F(ElasticWorld, ALossDuringASwitchIsALoss) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 2, 3));
 }
 
-TEST_F(ElasticWorld, ABoundaryReportThatWasLostHoldsNobodyUpForLong) {
+TEST_F(ElasticWorld, ALostBoundaryReportDelaysTheChangeOnlyBriefly) {
   Run(2);
   world->Order({0, 1, 2}, 3, 1);
   world->Arrive(2);
@@ -909,7 +909,7 @@ TEST_F(ElasticWorld, ALeaverIsDrainedOnceTheNextWorldRunsAndItsRankHasEnded) {
   EXPECT_FALSE(Status().last_recovery);
 }
 
-TEST_F(ElasticWorld, ALeaverWhoseConnectionIsGoneIsDrained) {
+TEST_F(ElasticWorld, ALeaverWhoseConnectionIsLostIsDrained) {
   Run(3);
   world->Say(2, control::AgentLeaving{"SIGTERM"});
   world->AllAtBoundary(30);
@@ -919,7 +919,7 @@ TEST_F(ElasticWorld, ALeaverWhoseConnectionIsGoneIsDrained) {
   EXPECT_TRUE(ReportOf(2).drained);
 }
 
-TEST_F(ElasticWorld, NobodyIsBlamedForTheRanksOfALeaver) {
+TEST_F(ElasticWorld, NoWorkerIsBlamedForTheRanksOfALeaver) {
   Run(3);
   world->Say(2, control::AgentLeaving{"SIGTERM"});
   world->Exit(2, 1);
@@ -982,7 +982,7 @@ TEST_F(ElasticWorld, ShrinksFromFourToOne) {
   EXPECT_THAT(world->Members(), ElementsAre(2));
 }
 
-TEST_F(ElasticWorld, LeaversStayUntilSomebodyElseHasTheState) {
+TEST_F(ElasticWorld, LeaversStayUntilAnotherMemberHasTheState) {
   Run(1);
   world->Order({1}, 1, 1);
   EXPECT_EQ(world->Sent<control::SwitchEpoch>(), 0);
@@ -1000,7 +1000,7 @@ TEST_F(ElasticWorld, LeaversStayUntilSomebodyElseHasTheState) {
   EXPECT_EQ(world->Sent<control::StopEpoch>(0), 1);
 }
 
-TEST_F(ElasticWorld, ALeaverStaysOverALossAndGoesAtTheNextBoundary) {
+TEST_F(ElasticWorld, ALeaverStaysOverALossAndLeavesAtTheNextBoundary) {
   Run(3);
   world->Order({0, 1}, 2, 1);
   world->Exit(1, 0, 9);
@@ -1028,7 +1028,7 @@ TEST_F(ElasticWorld, ALeaverHasTheStateWhenWhoStaysEndsAfterALoss) {
   EXPECT_THAT(world->Members(), ElementsAre(2));
 }
 
-TEST_F(ElasticWorld, ALossWhileALeaverGoesDoesNotKeepIt) {
+TEST_F(ElasticWorld, ALossWhileALeaverLeavesDoesNotKeepIt) {
   Run(3);
   world->Order({0, 1}, 2, 1);
   world->AllAtBoundary(30);
@@ -1112,7 +1112,7 @@ TEST_F(ElasticWorld, ReformsAtOnceWhenEachRankReportsABrokenWorld) {
   EXPECT_EQ(world->phase(), LauncherPhase::kForming) << "after a step";
 }
 
-TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {
+TEST_F(ElasticWorld, ExcludesTheSilentMinorityIfNoRankCanBeBlamed) {
   Run(3);
   BreakUntilGivenUp({0, 2});
   world->Accept({0, 2});
@@ -1126,7 +1126,7 @@ TEST_F(ElasticWorld, LosesTheFewThatSayNothingWhenNobodyKnowsWhoIsToBlame) {
   EXPECT_TRUE(ReportOf(1).fenced);
 }
 
-TEST_F(ElasticWorld, AWorkerOfWhichNoRankSaysAnythingIsLostOnce) {
+TEST_F(ElasticWorld, AWorkerWhoseRanksAreAllSilentIsLostOnce) {
   Run(3, 1, 2);
   BreakUntilGivenUp({0, 1, 4, 5});
   world->Accept({0, 2});
@@ -1135,7 +1135,7 @@ TEST_F(ElasticWorld, AWorkerOfWhichNoRankSaysAnythingIsLostOnce) {
   EXPECT_EQ(Status().failures.size(), 1U);
 }
 
-TEST_F(ElasticWorld, NobodyIsGivenUpWithoutAnotherWorkerToGoOn) {
+TEST_F(ElasticWorld, NoWorkerIsExcludedIfItIsTheLastOne) {
   Run(2);
   BreakUntilGivenUp({0, 1});
   world->Accept({0});
@@ -1174,7 +1174,7 @@ TEST_F(ElasticWorld, TheOnlyWorkerWhoseRanksNeverConnectFailsTheJob) {
   EXPECT_EQ(world->Verdict()->verdict.first_failure->rank, 0);
 }
 
-TEST_F(ElasticWorld, NoWorkerIsGivenUpForDataThatTheStoreRefused) {
+TEST_F(ElasticWorld, NoWorkerIsExcludedForDataThatTheStoreRefused) {
   Run(3);
   const auto say_too_much = [&] {
     world->Say(1, control::StoreSet{world->membership.epoch(), "k", std::string(1 << 20, 'x')});
@@ -1208,7 +1208,7 @@ TEST_F(ElasticWorld, AStepEndsTheCountOfWorldsThatCouldNotContinue) {
   EXPECT_EQ(Status().crashes, 0);
 }
 
-TEST_F(ElasticWorld, LosesTheYoungestWhenEverybodySaysTheSame) {
+TEST_F(ElasticWorld, ExcludesTheYoungestIfAllReportTheSame) {
   Run(3);
   BreakUntilGivenUp({0, 1, 2});
   world->Accept({0, 1});
@@ -1344,7 +1344,7 @@ TEST_F(ElasticWorld, AJoinerIsOfOneBuildWithEachMember) {
   EXPECT_THAT(ReportOf(2).faults[0].message, HasSubstr("0.2.0"));
 }
 
-TEST_F(ElasticWorld, SaysWhatIsWaitedFor) {
+TEST_F(ElasticWorld, ReportsWhatItWaitsFor) {
   world = std::make_unique<World>();
   world->loads = false;
   world->Order({0, 1}, 2, 1);
@@ -1366,7 +1366,7 @@ TEST_F(ElasticWorld, SaysWhatIsWaitedFor) {
   EXPECT_EQ(Status().message, "ending epoch 2: the job is scaled to zero workers");
 }
 
-TEST_F(ElasticWorld, PrintsWhatRanksSayOverTheChannel) {
+TEST_F(ElasticWorld, PrintsOutputThatRanksSendOverTheChannel) {
   Run(1);
   world->Say(0, control::SlotOutput{0, 0, true, "hello\n"});
 
@@ -1376,7 +1376,7 @@ TEST_F(ElasticWorld, PrintsWhatRanksSayOverTheChannel) {
   EXPECT_TRUE(world->All<Print>()[0].is_stderr);
 }
 
-TEST_F(ElasticWorld, PrintsWhatARankInNoWorldSaysUnderItsPodsName) {
+TEST_F(ElasticWorld, PrintsTheOutputOfARankInNoWorldUnderItsPodsName) {
   Run(1);
   world->Say(0, control::SlotOutput{0, -1, true, "no data\n"});
 
@@ -1428,7 +1428,7 @@ TEST_F(ElasticWorld, ASuccessWithoutAStepOfTheJobsOwnIsNamed) {
   EXPECT_EQ(world->Verdict()->verdict.beginning->step, 500);
 }
 
-TEST_F(ElasticWorld, RankZeroSaysWhetherTheJobTrained) {
+TEST_F(ElasticWorld, RankZeroReportsWhetherTheJobTrained) {
   Run(2);
   for (const int rank : {0, 1}) {
     world->Say(rank, control::RankDone{
@@ -1440,7 +1440,7 @@ TEST_F(ElasticWorld, RankZeroSaysWhetherTheJobTrained) {
   EXPECT_EQ(world->Verdict()->verdict.message, "all 2 ranks completed");
 }
 
-TEST_F(ElasticWorld, TellsOfPodsThatAreNoLongerOrdered) {
+TEST_F(ElasticWorld, ReportsPodsThatAreNoLongerOrdered) {
   Run(2);
   world->Order({0, 1, 7}, 3, 1);
   world->Order({0, 1}, 2, 1);

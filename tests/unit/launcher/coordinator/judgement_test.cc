@@ -36,7 +36,7 @@ class TwoWorkers : public testing::Test {
   std::unique_ptr<World> world;
 };
 
-TEST_F(TwoWorkers, SucceedAfterAllAreDoneReleasedAndGone) {
+TEST_F(TwoWorkers, SucceedAfterAllAreDoneReleasedAndEnded) {
   Run();
   const control::Epoch epoch = world->membership.epoch();
   world->Say(0, control::RankProgress{epoch, {100, 100, 5000, 0.03, 0.98}});
@@ -151,7 +151,7 @@ TEST_F(AfterTraining, EarlierFailuresDoNotCount) {
             "printed no output");
 }
 
-TEST_F(AfterTraining, ALostWorkerIsAwaitedForTenSecondsAndNamed) {
+TEST_F(AfterTraining, ALostWorkerIsWaitedForTenSecondsAndNamed) {
   Release();
   world->Exit(0, 0);
   world->Pass(60s, {0, 1});
@@ -192,7 +192,7 @@ TEST_F(TwoWorkers, LoseTheWorldWhenAWorkerVanishesBeforeRelease) {
   EXPECT_EQ(world->Sent<control::Release>(), 0);
 }
 
-TEST_F(TwoWorkers, NobodyElseMaySayARankIsDone) {
+TEST_F(TwoWorkers, OnlyItsOwnAgentMayReportARankDone) {
   Run();
   world->Say(0, control::RankDone{world->membership.epoch(), 0});
   world->Say(0, control::RankDone{world->membership.epoch(), 1});
@@ -402,7 +402,7 @@ TEST_F(TwoWorkers, AnMpirunThatEndsEarlyIsQuoted) {
               HasSubstr("last output: bash: orted: command not found"));
 }
 
-TEST_F(TwoWorkers, WhatMpirunSaysBetweenRulesIsQuotedWithoutThem) {
+TEST_F(TwoWorkers, MpirunsTextBetweenRulesIsQuotedWithoutThem) {
   Start();
   world->MpirunEnds(
       1, {"some other line", std::string(74, '-'),
@@ -506,7 +506,7 @@ TEST_F(TwoWorkers, AFaultDoesNotWaitForWorkersThatNeverCome) {
   EXPECT_EQ(world->Verdict()->verdict.reason, "PreflightFailed");
 }
 
-TEST_F(TwoWorkers, AFaultThatGoesAwayIsForgotten) {
+TEST_F(TwoWorkers, AFaultThatDisappearsIsForgotten) {
   world = std::make_unique<World>();
   world->Order({0, 1});
   world->Dial(0);

@@ -142,7 +142,7 @@ class LargestWorld : public testing::Test {
   StartMpirun start_;
 };
 
-TEST_F(LargestWorld, IsToldOnceAndThenByWhatChanges) {
+TEST_F(LargestWorld, IsSentOnceAndThenAsDifferences) {
   Form();
 
   const std::string told = control::Encode(to_all_.message);
@@ -176,7 +176,7 @@ TEST_F(LargestWorld, IsToldOnceAndThenByWhatChanges) {
   EXPECT_EQ(membership_->members().size(), static_cast<std::size_t>(control::kMaxRanks));
 }
 
-TEST_F(LargestWorld, IsWatchedAndSaysHowItIs) {
+TEST_F(LargestWorld, IsWatchedAndReportsItsStatus) {
   Form();
   for (int64_t step = 1; step <= 2; ++step) {
     for (int worker = 0; worker < kWorkers; ++worker) {
@@ -207,7 +207,7 @@ TEST_F(LargestWorld, IsWatchedAndSaysHowItIs) {
   EXPECT_EQ(membership_->Times(now_).ranks.size(), static_cast<std::size_t>(control::kMaxRanks));
 }
 
-TEST_F(LargestWorld, IsTakenOverFromWhatOneAgentSaysOfIt) {
+TEST_F(LargestWorld, IsTakenOverFromOneAgentsReport) {
   Form();
   const control::Epoch epoch = membership_->epoch();
   const std::vector<control::Member> members = membership_->members();

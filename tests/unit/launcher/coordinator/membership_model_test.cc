@@ -152,7 +152,7 @@ TEST_F(MembershipModel, HoldsForEveryOrderWithAProgramOfTheUsersOwn) {
 }
 
 // A rank that hangs is killed; if it survives the kill, its Pod is replaced. Training continues.
-TEST_F(MembershipModel, GoesOnWithoutARankThatHangs) {
+TEST_F(MembershipModel, ContinuesWithoutARankThatHangs) {
   for (const Kind kind : {Kind::kHang, Kind::kFreeze}) {
     Model model(3, 3, 1, {2, true});
 

@@ -73,7 +73,7 @@ TEST(Membership, StartsWithMinReplicasAfterThirtySeconds) {
   }
 }
 
-TEST(Membership, SaysForHowLongItWaitsForMore) {
+TEST(Membership, ReportsHowLongItWaitsForMore) {
   CoordinatorOptions options = World::Options(1, true);
   options.term = 1;  // no earlier launcher can have formed a world
   World world(options);
@@ -104,7 +104,7 @@ TEST(Membership, DoesNotStartBeforeMpirunIsKnown) {
   EXPECT_TRUE(std::holds_alternative<StartMpirun>(known[0]));
 }
 
-TEST(Membership, SaysWhoIsMissing) {
+TEST(Membership, ReportsMissingWorkers) {
   World world;
   EXPECT_THAT(world.membership.Status(world.now).message, HasSubstr("operator"));
   world.Order({0, 1, 2});
@@ -117,7 +117,7 @@ TEST(Membership, SaysWhoIsMissing) {
             "waiting for 1 of 3 workers: digits-worker-1 (node-1) has not connected");
 }
 
-TEST(Membership, SaysWhyAWorkerIsMissing) {
+TEST(Membership, ReportsWhyAWorkerIsMissing) {
   struct Case {
     std::function<void(World&)> happens;  // causes the event at worker 1
     const char* why;
@@ -275,7 +275,7 @@ TEST(Membership, IgnoresAttachesOfOtherCohorts) {
   EXPECT_EQ(world.phase(), LauncherPhase::kStarting);
 }
 
-TEST(Membership, EveryAgentHearsFromTheLauncherOnceABeat) {
+TEST(Membership, EveryAgentGetsOneHeartbeatPerInterval) {
   struct Case {
     int agents;
     std::chrono::milliseconds beat;
@@ -326,7 +326,7 @@ class RunningWorld : public testing::Test {
   World world{1, false};
 };
 
-TEST_F(RunningWorld, TellsARedialledMemberWhatItMayHaveMissed) {
+TEST_F(RunningWorld, SendsAReconnectedMemberWhatItMayHaveMissed) {
   world.Close(1);
   world.Pass(100ms, {0, 2});
   Redial(1);
@@ -368,7 +368,7 @@ TEST_F(RunningWorld, LosesASilentMemberAfterTwoSeconds) {
   EXPECT_EQ(world.All<Drop>().size(), 1U);
 }
 
-TEST_F(RunningWorld, JudgesNobodyAfterItSleptItself) {
+TEST_F(RunningWorld, LosesNoWorkerAfterItWasSuspendedItself) {
   world.Pass(100ms, {0, 1, 2});
   world.now += 10s;
   world.Take(world.membership.OnTick(world.now));
@@ -450,7 +450,7 @@ TEST_F(RunningWorld, DoesNotBlameTheRanksOfALeavingWorker) {
               HasSubstr("digits-worker-1 (node-1) is leaving"));
 }
 
-TEST_F(RunningWorld, GoesOnWhenStoppedRanksAreNeverReported) {
+TEST_F(RunningWorld, ContinuesIfStoppedRanksAreNeverReported) {
   world.Order({0, 1});
   world.MpirunEnds(143);
   world.Pass(5s - 100ms, {0, 1, 2});
@@ -461,7 +461,7 @@ TEST_F(RunningWorld, GoesOnWhenStoppedRanksAreNeverReported) {
   EXPECT_EQ(world.LastStart().world_size, 2);
 }
 
-TEST_F(RunningWorld, IgnoresWhatEndedEpochsStillSay) {
+TEST_F(RunningWorld, IgnoresMessagesOfEndedEpochs) {
   const control::Epoch old = world.membership.epoch();
   world.Order({0, 1});
   Stopped({0, 1, 2});
@@ -488,7 +488,7 @@ TEST_F(RunningWorld, TreatsARestartedAgentAsALoss) {
   EXPECT_EQ(world.All<StartMpirun>().size(), 2U);
 }
 
-TEST_F(RunningWorld, EndsAConnectionThatSaysWhatAgentsNeverSay) {
+TEST_F(RunningWorld, ClosesAConnectionThatSendsWhatAgentsNeverSend) {
   world.Say(1, control::Shutdown{});
 
   EXPECT_EQ(world.All<Drop>().size(), 1U);
@@ -532,7 +532,7 @@ TEST(Membership, LosesAWorkerDuringTheStartWithoutAVerdict) {
   EXPECT_EQ(world.All<StartMpirun>().size(), 2U);
 }
 
-TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
+TEST(Membership, EndsAnEpochThatNoRankReceivedAtOnce) {
   World world;
   world.Order({0, 1});
   world.Arrive(0);
@@ -546,7 +546,7 @@ TEST(Membership, EndsAnEpochThatNoRankWasToldOfAtOnce) {
 }
 
 // Tests the message for each change of a direct job's world.
-TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
+TEST(Membership, ARestartedDirectJobReportsWhyAndHowLongItHadRun) {
   struct Change {
     const char* name;
     std::function<void(World&)> happens;
@@ -613,7 +613,7 @@ TEST(Membership, AnotherProgramThatBeginsAnewSaysWhyAndHowLongItHadRun) {
   }
 }
 
-TEST(Membership, ANewLauncherSaysThatItStartsAnotherProgramAnew) {
+TEST(Membership, ANewLauncherReportsThatItRestartsADirectJob) {
   constexpr control::Epoch kOfAnother{2, 5};
   for (const control::Epoch highest : {kOfAnother, control::Epoch{3, 5}, control::Epoch{}}) {
     const bool ran_before = highest == kOfAnother;

@@ -83,7 +83,7 @@ struct StallWorld : World {
   std::set<int> silent;
 };
 
-TEST(Stall, EndsTheRankThatHoldsTheOthersUpAndGoesOnWithoutIt) {
+TEST(Stall, EndsTheRankThatBlocksTheOthersAndContinuesWithoutIt) {
   StallWorld world;
   world.Train(10);
   world.Hang(1);
@@ -121,7 +121,7 @@ TEST(Stall, EndsTheRankThatHoldsTheOthersUpAndGoesOnWithoutIt) {
   EXPECT_LT(recovery->detected_millis, 2500);
 }
 
-TEST(Stall, SaysWhichCollectiveTheDeviceThatHangsHasNotComeTo) {
+TEST(Stall, NamesTheCollectiveThatTheHungDeviceHasNotReached) {
   StallWorld world;
   world.Train(10);
   world.phases.assign(3, RankPhase::kReduce);
@@ -163,7 +163,7 @@ TEST(Stall, JudgesByReportsThatAreNotTooOld) {
   }
 }
 
-TEST(Stall, ChangesNothingElseWhileAHangsEndIsAwaited) {
+TEST(Stall, ChangesNothingElseWhileTheEndOfAStalledRankIsPending) {
   StallWorld world;
   world.Train(10);
   world.Hang(1);
@@ -199,7 +199,7 @@ TEST(Stall, TakesTheRankBackOnceItHasLoadedAgain) {
   EXPECT_THAT(world.Members(), ElementsAre(0, 2, 1));
 }
 
-TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
+TEST(Stall, ContinuesWithoutTheWorkerWhoseRankCannotBeEnded) {
   StallWorld world;
   world.Train(10);
   world.Hang(1);
@@ -218,7 +218,7 @@ TEST(Stall, GoesOnWithoutTheWorkerWhoseRankCannotBeEnded) {
   EXPECT_THAT(status.failures[0].last_lines.front(), HasSubstr("could not be stopped"));
 }
 
-TEST(Stall, GoesOnWithTheOtherPodIfSeveralRanksOfOneCannotBeEnded) {
+TEST(Stall, ContinuesWithTheOtherPodIfSeveralRanksOfOneCannotBeEnded) {
   StallWorld world(2, 8);
   world.Train(10);
   world.Hang(0, 1);
@@ -341,7 +341,7 @@ TEST(Stall, LeavesTheYoungerOneOutOfAPairThatCannotConnect) {
   EXPECT_EQ(world.membership.Status(world.now).failures.back().pod_uid, "uid-0");
 }
 
-TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {
+TEST(Stall, BlamesNoRankWhileTheWorldFormsOrPauses) {
   StallWorld world;
   world.Train(10);
   world.Hang(2);
@@ -353,7 +353,7 @@ TEST(Stall, JudgesNobodyWhileTheWorldFormsOrPauses) {
   EXPECT_EQ(world.Asked().size(), 0U);
 }
 
-TEST(Stall, JudgesNobodyForTheTimeOfTheFirstStepInANewWorld) {
+TEST(Stall, BlamesNoRankForTheTimeOfTheFirstStepInANewWorld) {
   StallWorld world;
   world.Train(10);
   world.Exit(1, 0, 9);
@@ -366,7 +366,7 @@ TEST(Stall, JudgesNobodyForTheTimeOfTheFirstStepInANewWorld) {
   EXPECT_EQ(world.Asked().size(), 1U);
 }
 
-TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {
+TEST(Stall, BlamesNoRankAfterALateTickOrForReportsOfOthers) {
   StallWorld world;
   world.Train(10);
   world.Hang(1);
@@ -398,7 +398,7 @@ TEST(Stall, JudgesNobodyAfterALateTickOrForWordsOfOthers) {
   EXPECT_EQ(other.Asked().size(), 0U);
 }
 
-TEST(Stall, SaysHowLongTheStepsOfAStragglerAndOfTheOthersTake) {
+TEST(Stall, ReportsTheStepTimesOfAStragglerAndOfTheOthers) {
   StallWorld world(2);
   for (int64_t i = 0; i < 110; ++i) {
     world.Pass(100ms, {0, 1});

@@ -79,7 +79,7 @@ class Takeover : public testing::Test {
   std::unique_ptr<World> world = std::make_unique<World>();
 };
 
-TEST_F(Takeover, RunsOnUndisturbedWhenEverybodyReports) {
+TEST_F(Takeover, ContinuesUndisturbedIfAllMembersReport) {
   world->Order({0, 1, 2}, 3, 1);
   Return(1, 3);
   EXPECT_EQ(world->phase(), LauncherPhase::kAdopting);
@@ -116,7 +116,7 @@ TEST_F(Takeover, TheCheckpointThatTheLauncherBeforeGrantedIsKnownAgain) {
   EXPECT_EQ(world->membership.Status(world->now).checkpoint->step, 500);
 }
 
-TEST_F(Takeover, WhoIsNoMemberTellsOfNoCheckpoint) {
+TEST_F(Takeover, IgnoresCheckpointsThatNonMembersReport) {
   world->Order({0, 1}, 2, 1);
   for (const int worker : {0, 1}) Return(worker, 2);
   world->Order({0, 1, 2}, 3, 1);
@@ -137,7 +137,7 @@ TEST_F(Takeover, WaitsForTheOrderFirst) {
   EXPECT_EQ(Disturbances(), 0);
 }
 
-TEST_F(Takeover, GoesOnWithoutWhoHasNotComeSoonAfterTheMost) {
+TEST_F(Takeover, ContinuesWithoutMembersThatDoNotReportSoonAfterMostHave) {
   world->Order({0, 1, 2}, 3, 1);
   for (const int worker : {0, 1}) {
     Return(worker, 3);
@@ -182,7 +182,7 @@ TEST_F(Takeover, JoinersDoNotBeginFromNothingWhileTheOldMembersAreOnlySilent) {
   }
 }
 
-TEST_F(Takeover, GoesOnWithoutTheSilentWhereSomebodyHoldsTheState) {
+TEST_F(Takeover, ContinuesWithoutSilentMembersIfAnotherHasTheState) {
   world->Order({0, 1, 2}, 3, 1);
   for (const int worker : {1, 2}) {
     Return(worker, 3);
@@ -260,7 +260,7 @@ TEST_F(Takeover, FormsAtOnceWhenTheMissingAreKnown) {
 }
 
 // Worker 2 has no world to report at first, but may have one when its agent connects again.
-TEST_F(Takeover, AMemberWhoseAgentHasGoneAgainIsWaitedFor) {
+TEST_F(Takeover, WaitsForAMemberWhoseAgentDisconnectedAgain) {
   world->Order({0, 1, 2}, 3, 1);
   world->Dial(2);
   world->Ready(2);
@@ -290,7 +290,7 @@ TEST_F(Takeover, TheHighestWorldReportedWins) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
 }
 
-TEST_F(Takeover, RanksThatWereToldToLeaveAreFormedAnew) {
+TEST_F(Takeover, FormsANewWorldForRanksThatWereAskedToLeave) {
   world->Order({0, 1}, 2, 1);
   Return(0, 2, kOld, true, control::Epoch{2, 8});
   Return(1, 2);
@@ -299,7 +299,7 @@ TEST_F(Takeover, RanksThatWereToldToLeaveAreFormedAnew) {
   EXPECT_EQ(world->Prepared(), (control::Epoch{3, 9}));
 }
 
-TEST_F(Takeover, RanksAtABoundaryAreFormedAnew) {
+TEST_F(Takeover, FormsANewWorldForRanksAtABoundary) {
   world->Order({0, 1}, 2, 1);
   Return(0, 2);
   world->Say(0, control::RankAtBoundary{kOld, 0, 30});
@@ -365,7 +365,7 @@ TEST_F(Takeover, OneOfTheReleasedRanksStillRuns) {
   }
 }
 
-TEST_F(Takeover, WhoRepeatsItselfCrowdsNobodyOut) {
+TEST_F(Takeover, RepeatedMessagesDoNotDisplaceThoseOfOthers) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 3);
   for (int i = 0; i < 5000; ++i) world->Say(0, control::RankDone{kOld, 0});
@@ -400,7 +400,7 @@ TEST_F(Takeover, NoPartOfAJobStartsBesideAWorldThatMayLive) {
 }
 
 // Tests the first launcher: no earlier launcher can have formed a world.
-TEST_F(Takeover, TheFirstLauncherWaitsForNobodyButItsMinimum) {
+TEST_F(Takeover, TheFirstLauncherWaitsOnlyForItsMinimum) {
   CoordinatorOptions options = World::Options(1, true);
   options.term = 1;
   world = std::make_unique<World>(options);
@@ -498,7 +498,7 @@ TEST_F(Takeover, AReportOfALauncherToComeOrOfNoWorldIsNone) {
 }
 
 // The agent sends its report and other messages at once; the launcher must handle all of them.
-TEST_F(Takeover, WhatIsSaidTogetherWithAReportThatEndsAStartIsHeard) {
+TEST_F(Takeover, MessagesBesideAReportThatEndsAStartAreHandled) {
   world->Order({0, 1}, 2, 2);
   world->Arrive(0);
   world->Arrive(1);
@@ -570,7 +570,7 @@ TEST_F(Takeover, HalfOfAnothersWorldIsNoQuorum) {
 }
 
 // The previous launcher may have added a Pod to a world that the connected agents do not know.
-TEST_F(Takeover, APodOfTheOrderThatIsNotHeardOfIsMissing) {
+TEST_F(Takeover, AnOrderedPodThatHasNotReportedIsMissing) {
   world->Order({0, 1, 2}, 3, 1);
   Return(0, 2);
   world->DeclareDead({1}, {0, 2}, 3, 1);
@@ -606,7 +606,7 @@ TEST_F(Takeover, AFreshJobStartsAtOnce) {
   EXPECT_EQ(world->All<StartMpirun>().size(), 1U);
 }
 
-TEST_F(Takeover, DoesNotStartAfreshWhileSomebodyMayReportAWorld) {
+TEST_F(Takeover, DoesNotStartANewWorldWhileAnAgentMayReportOne) {
   world->Order({0}, 1, 1);
   control::AgentHello hello = world->MakeHello(0);
   hello.highest_epoch = kOld;
@@ -648,7 +648,7 @@ TEST_F(Takeover, ANewerWorldThatAnOldLauncherFormedMeanwhileIsTheOneToFollow) {
   EXPECT_THAT(world->Members(), ElementsAre(0, 1, 2));
 }
 
-TEST_F(Takeover, WaitsForAPodThatAnEarlierOrderNamedBeforeItStartsAfresh) {
+TEST_F(Takeover, WaitsForAPodOfAnEarlierOrderBeforeItStartsANewWorld) {
   world->Order({0, 1}, 2, 1);
   world->Order({1}, 1, 1);
   world->Arrive(1);

@@ -156,7 +156,7 @@ TEST(FailurePolicy, ARowOfCrashesFailsUntilAStepIsCommitted) {
   EXPECT_FALSE(policy.MustFail());
 }
 
-TEST(FailurePolicy, SaysWhyTheJobFails) {
+TEST(FailurePolicy, ReportsWhyTheJobFails) {
   FailurePolicy policy(Options());
   RankExit memory = Exit(1, 0, 9);
   memory.out_of_memory.emplace();
@@ -183,7 +183,7 @@ TEST(FailurePolicy, SaysWhyTheJobFails) {
   }
 }
 
-TEST(FailurePolicy, SaysHowManyRanksHadEndedBeforeWhereThatIsWhyTheJobFails) {
+TEST(FailurePolicy, ReportsHowManyRanksEndedBeforeIfTheJobFailsForThat) {
   struct Case {
     const char* what;
     int limit;
@@ -211,7 +211,7 @@ TEST(FailurePolicy, SaysHowManyRanksHadEndedBeforeWhereThatIsWhyTheJobFails) {
   }
 }
 
-TEST(FailurePolicy, SaysHowOftenRanksCrashedAndTheLimitIfThereIsOne) {
+TEST(FailurePolicy, ReportsHowOftenRanksCrashedAndTheLimitIfThereIsOne) {
   struct Case {
     int limit;
     int crashes;
@@ -245,7 +245,7 @@ TEST(FailurePolicy, AProgramsFirstFailureIsBlamedAndByArrivalAmongEquals) {
 
   ASSERT_TRUE(blame);
   EXPECT_EQ(blame->end.exit.rank, 1);
-  EXPECT_EQ(blame->heard_since, kStart + 150ms);
+  EXPECT_EQ(blame->reported_since, kStart + 150ms);
 }
 
 TEST(FailurePolicy, ARankThatWasNotStartedIsBlamedBeforeThoseThatWaitForIt) {
@@ -274,7 +274,7 @@ TEST(FailurePolicy, AProgramsVictimsAreWaitedForLonger) {
   const auto blame = policy.JudgeExits(kStart + 1500ms, {&victim});
 
   ASSERT_TRUE(blame);
-  EXPECT_EQ(blame->heard_since, kStart + 750ms);
+  EXPECT_EQ(blame->reported_since, kStart + 750ms);
 }
 
 TEST(FailurePolicy, RecordsTheNewestEndsWithFewLinesAndOneStack) {

@@ -32,7 +32,7 @@ TEST(NextWorld, HasNoJoinersWithoutSurvivors) {
   EXPECT_THAT(NextWorld({{}, {}, {}, {Of("a")}}), IsEmpty());
 }
 
-TEST(NextWorld, LetsLeaversGoOnlyWhenTheStateStays) {
+TEST(NextWorld, RemovesLeaversOnlyIfTheStateStays) {
   const auto id = [](const std::string& pod) { return IdOf(Of(pod)); };
   struct Case {
     const char* what;
@@ -74,7 +74,7 @@ TEST(HasQuorum, IsMoreThanHalfOrHalfOfOnesOwn) {
   for (const Case& c : cases) EXPECT_EQ(HasQuorum(c.quorum), c.enough) << c.what;
 }
 
-TEST(HasQuorum, NeverLetsTwoDisjointPartsGoOn) {
+TEST(HasQuorum, NeverLetsTwoDisjointPartsContinue) {
   // Tries all numbers of Pods that are connected to the first launcher, the second or neither, and
   // all numbers of dead Pods that one launcher, both or neither know.
   for (int pods = 1; pods <= 6; ++pods) {

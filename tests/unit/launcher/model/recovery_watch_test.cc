@@ -36,7 +36,7 @@ TEST(RecoveryWatch, CountsTheStepsOfARollBack) {
   EXPECT_EQ(watch.last()->steps_lost, 40);
 }
 
-TEST(RecoveryWatch, AProgramThatBeginsAnewHadRunForAWhileAndLosesNoSteps) {
+TEST(RecoveryWatch, ARestartedProgramHasARunTimeAndLosesNoSteps) {
   const Clock::Time start{1h};
   RecoveryWatch watch;
   RecoveryWatch::Loss loss{"PodGone", "w1", "n1", start + 60s, {1, 1}, 0};

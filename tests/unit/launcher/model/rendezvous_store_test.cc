@@ -59,7 +59,7 @@ TEST_F(Store, AnswersEachAskerOnceItsLastKeyComes) {
   EXPECT_TRUE(Set("b", "3").empty());
 }
 
-TEST_F(Store, AnswersWhoeverAsksForNothing) { EXPECT_EQ(Get(0, 1, {}).size(), 1U); }
+TEST_F(Store, AnswersARequestWithoutKeys) { EXPECT_EQ(Get(0, 1, {}).size(), 1U); }
 
 TEST_F(Store, AnswersARepeatedQuestionOnce) {
   Get(0, 1, {"a"});

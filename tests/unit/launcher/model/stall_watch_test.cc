@@ -96,7 +96,7 @@ const RankPosition kMeets = Connects(control::ConnectStage::kMeet);
 const RankPosition kMakes = Connects(control::ConnectStage::kMake);
 const RankPosition kIsReady = Connects(control::ConnectStage::kReady);
 
-TEST(StallWatch, BlamesWhoeverTheOthersWaitFor) {
+TEST(StallWatch, BlamesTheRankThatTheOthersWaitFor) {
   struct Case {
     const char* name;
     std::vector<RankPosition> ranks;
@@ -374,15 +374,15 @@ TEST(StallWatch, WritesOutWhereAWorldStandsStill) {
   Scene scene;
   scene.Trained(2);
   scene.Stand({Counts(9, 8), Counts(9, 7)}, 1900ms);
-  EXPECT_FALSE(scene.watch.StandsStillSince(scene.now));
+  EXPECT_FALSE(scene.watch.StalledSince(scene.now));
   scene.Stand({Counts(9, 8), Counts(9, 7)}, 100ms);
-  EXPECT_EQ(scene.watch.StandsStillSince(scene.now), scene.now - 2s);
+  EXPECT_EQ(scene.watch.StalledSince(scene.now), scene.now - 2s);
   EXPECT_EQ(scene.watch.Record(),
             "rank 1 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 7; "
             "rank 0 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 8");
 
   scene.Stand({kDone, kDone}, 2s);
-  EXPECT_FALSE(scene.watch.StandsStillSince(scene.now)) << "nobody waits for another rank";
+  EXPECT_FALSE(scene.watch.StalledSince(scene.now)) << "nobody waits for another rank";
 
   scene.Stand({Counts(0, 0), Counts(1, -1)}, 2s);
   EXPECT_EQ(scene.watch.Record(),
@@ -414,7 +414,7 @@ TEST(StallWatch, ConnectingMovesARank) {
   EXPECT_EQ(scene.Blamed(), "2");
 }
 
-TEST(StallWatch, JudgesNobodyWhileARankIsNotHeard) {
+TEST(StallWatch, BlamesNoRankWhileAnotherDoesNotReport) {
   Scene scene;
   scene.Trained(3);
   scene.Stand({kReduces, kComputes, kReduces}, 3s);
@@ -430,7 +430,7 @@ TEST(StallWatch, JudgesNobodyWhileARankIsNotHeard) {
   EXPECT_EQ(scene.Blamed(), "nobody") << "rank 2 has never said where it stands";
 }
 
-TEST(StallWatch, SaysWhoCannotConnectWithWhom) {
+TEST(StallWatch, ReportsWhichRanksCannotConnect) {
   const auto to = [](int peer, RankPosition position) {
     position.peer = peer;
     return position;
@@ -465,7 +465,7 @@ TEST(StallWatch, SaysWhoCannotConnectWithWhom) {
   }
 }
 
-TEST(StallWatch, JudgesNobodyByTimesBeforeItWasItselfLate) {
+TEST(StallWatch, BlamesNoRankByTimesBeforeALateTick) {
   Scene scene;
   scene.Trained(3);
   scene.Stand({kReduces, kComputes, kReduces}, 1900ms);
@@ -476,12 +476,12 @@ TEST(StallWatch, JudgesNobodyByTimesBeforeItWasItselfLate) {
   EXPECT_EQ(scene.Blamed(), "1");
 }
 
-TEST(StallWatch, JudgesNobodyWhenItIsSwitchedOffOrAlone) {
+TEST(StallWatch, BlamesNoRankIfItIsDisabledOrAlone) {
   Scene off(0ms);
   off.Trained(3);
   off.Stand({kReduces, kComputes, kReduces}, 10min);
   EXPECT_EQ(off.Blamed(), "nobody");
-  EXPECT_FALSE(off.watch.StandsStillSince(off.now));
+  EXPECT_FALSE(off.watch.StalledSince(off.now));
   RankPosition waits = Connects();
   waits.peer = 0;
   off.Stand({Connects(), waits, waits}, 10min);
@@ -493,7 +493,7 @@ TEST(StallWatch, JudgesNobodyWhenItIsSwitchedOffOrAlone) {
   EXPECT_EQ(alone.Blamed(), "nobody");
 }
 
-TEST(StallWatch, SaysWhereARankStands) {
+TEST(StallWatch, ReportsARanksPosition) {
   Scene scene;
   scene.Trained(2);
   RankPosition position = Stopped(At(RankPhase::kReduce, 41, 3));

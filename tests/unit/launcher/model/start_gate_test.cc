@@ -22,7 +22,7 @@ TEST(StartGate, IsCompleteWhenEachSlotHasAttachedOnce) {
   EXPECT_FALSE(gate.fault());
 }
 
-TEST(StartGate, SaysWhatIsWrongWithTheSet) {
+TEST(StartGate, ReportsWhatIsWrongWithTheSet) {
   struct Attach {
     StartGate::Slot slot;
     int mpi_rank;

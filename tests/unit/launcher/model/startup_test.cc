@@ -74,7 +74,7 @@ TEST_F(StartupTest, AnotherSetOfProcessesFailsOnceMoreIsKnownOfIt) {
   EXPECT_EQ(ReasonAt(kBegun + 300ms), control::kReasonWorldMismatch);
 }
 
-TEST_F(StartupTest, SaysWhatIsWrongWithTheSetOfProcesses) {
+TEST_F(StartupTest, ReportsWhatIsWrongWithTheSetOfProcesses) {
   struct {
     std::vector<std::pair<std::string, control::SlotAttached>> attached;
     const char* says;
@@ -122,7 +122,7 @@ TEST_F(StartupTest, NamesAsManyProcessesAsFitAFewLines) {
   }
 }
 
-TEST_F(StartupTest, MpirunIsTriedAgainOnceAllMembersHaveBeenHeardAfterItsEnd) {
+TEST_F(StartupTest, MpirunIsRetriedOnceAllMembersHaveReportedAfterItsEnd) {
   startup_.MpirunExited(kBegun, {3, 0, "", {"no route"}});
 
   EXPECT_FALSE(startup_.mpirun_runs());
@@ -158,7 +158,7 @@ TEST_F(StartupTest, TriesAreCountedUntilAGateOpens) {
   EXPECT_EQ(failure->first->signal, 9);
 }
 
-TEST_F(StartupTest, SaysWhyMpirunFailed) {
+TEST_F(StartupTest, ReportsWhyMpirunFailed) {
   struct {
     MpirunExit exit;
     const char* reason;

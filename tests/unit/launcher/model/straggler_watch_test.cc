@@ -94,7 +94,7 @@ TEST(StragglerWatch, NamesEachOfManyThatAreEquallySlow) {
   EXPECT_THAT(ranks.Slow(), testing::UnorderedElementsAreArray(slow));
 }
 
-TEST(StragglerWatch, NamesNobodyForLess) {
+TEST(StragglerWatch, NamesNoRankForLess) {
   struct Case {
     const char* name;
     std::vector<int64_t> own_millis;
@@ -126,7 +126,7 @@ TEST(StragglerWatch, ForgetsAShortHiccup) {
   EXPECT_EQ(ranks.Slow(), Slow{});
 }
 
-TEST(StragglerWatch, LetsGoOnlyWhoHasClearlyRecovered) {
+TEST(StragglerWatch, KeepsARankUntilItHasClearlyRecovered) {
   Ranks ranks(3);
   ranks.Train({80, 130, 80}, 12s);
   ASSERT_EQ(ranks.Slow(), Slow{1});
@@ -173,7 +173,7 @@ TEST(StragglerWatch, OfALargeWorldTheMedianIsFoundAFewTimesASecond) {
   }
 }
 
-TEST(StragglerWatch, NobodyIsSlowInALargeWorldThatBecameSlow) {
+TEST(StragglerWatch, NoRankIsSlowInALargeWorldThatBecameSlow) {
   Ranks ranks(70);
   ranks.Train(std::vector<int64_t>(70, 80), 1s);
   ranks.Train(std::vector<int64_t>(70, 400), 20s);

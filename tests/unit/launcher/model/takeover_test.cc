@@ -25,7 +25,7 @@ TEST(TakeoverReports, TakesTheHighestEpochReported) {
   EXPECT_TRUE(takeover.StartedEverywhere());
 }
 
-TEST(TakeoverReports, TheFirstWhoSaysWhoIsInAWorldIsBelieved) {
+TEST(TakeoverReports, TheFirstReportOfTheMembersCounts) {
   Takeover takeover;
   takeover.Report("a", {{1, 4}, {Reported("a"), Reported("b")}, {"1"}});
   takeover.Report("b", {{1, 4}, {Reported("b")}, {"1"}});
@@ -40,11 +40,11 @@ TEST(TakeoverReports, HalfOfThePodsAreNotMost) {
   takeover.Report("a", {{1, 4}, members, {"1"}});
   takeover.Report("b", {{1, 4}, {}, {"1"}});
   takeover.Report("stranger", {{1, 4}, {}, {"1"}});
-  EXPECT_FALSE(takeover.HeardFromMost());
+  EXPECT_FALSE(takeover.MostReported());
 
   takeover.Report("c", {{1, 4}, {}, {"1"}});
 
-  EXPECT_TRUE(takeover.HeardFromMost());
+  EXPECT_TRUE(takeover.MostReported());
 }
 
 TEST(TakeoverReports, WhoKnowsTheNewestWorldIsAskedForItsMembersInTurn) {
@@ -55,9 +55,9 @@ TEST(TakeoverReports, WhoKnowsTheNewestWorldIsAskedForItsMembersInTurn) {
   takeover.Report("b", {{1, 4}, {}, {"1"}});
   takeover.Report("old", {{1, 3}, {}, {"1"}});
   const Takeover::Connections connections = {{5, "a"}, {6, "b"}, {7, "old"}};
-  EXPECT_TRUE(takeover.AwaitsMembers({1, 3}, connections));
-  EXPECT_FALSE(takeover.AwaitsMembers({1, 4}, connections)) << "that world is known";
-  EXPECT_FALSE(takeover.AwaitsMembers({1, 3}, {{7, "old"}})) << "nobody can be asked";
+  EXPECT_TRUE(takeover.MembersPending({1, 3}, connections));
+  EXPECT_FALSE(takeover.MembersPending({1, 4}, connections)) << "that world is known";
+  EXPECT_FALSE(takeover.MembersPending({1, 3}, {{7, "old"}})) << "nobody can be asked";
 
   EXPECT_EQ(takeover.AskNow(kNow, connections, kAgain), 5);
   EXPECT_EQ(takeover.AskNow(kNow + kAgain - kAgain / 10, connections, kAgain), std::nullopt);
@@ -65,10 +65,10 @@ TEST(TakeoverReports, WhoKnowsTheNewestWorldIsAskedForItsMembersInTurn) {
   EXPECT_EQ(takeover.AskNow(kNow + 2 * kAgain, connections, kAgain), 5);
   EXPECT_EQ(takeover.AskNow(kNow + 2 * kAgain, {{6, "b"}}, kAgain), 6) << "that one has gone";
   takeover.Report("a", {{1, 4}, {Reported("a")}, {"1"}});
-  EXPECT_FALSE(takeover.AwaitsMembers({1, 3}, connections)) << "they are known";
+  EXPECT_FALSE(takeover.MembersPending({1, 3}, connections)) << "they are known";
 }
 
-TEST(TakeoverReports, OfWhatIsSaidTooEarlyTheNewestOfEachKindIsKept) {
+TEST(TakeoverReports, TheNewestEarlyMessageOfEachKindIsKept) {
   Takeover takeover;
   takeover.Keep("a", 0, control::RankDone{{1, 4}, 0});
   takeover.Keep("a", 0, control::RankDone{{1, 5}, 0});
@@ -84,7 +84,7 @@ TEST(TakeoverReports, OfWhatIsSaidTooEarlyTheNewestOfEachKindIsKept) {
   EXPECT_TRUE(takeover.TakeEarly().empty());
 }
 
-TEST(TakeoverReports, WhatIsSaidTooEarlyIsBounded) {
+TEST(TakeoverReports, EarlyMessagesAreBounded) {
   constexpr int kMost = 4 * control::kMaxRanks;
   Takeover takeover;
   for (int rank = 0; rank <= kMost; ++rank) {

@@ -46,7 +46,7 @@ TEST(HostFiles, GivesEachHostItsPortAndChecksKeysForAll) {
   }
 }
 
-TEST(HostFiles, WorkersThatShareAnAddressAreToldApart) {
+TEST(HostFiles, WorkersThatShareAnAddressAreDistinguished) {
   const std::vector<Host> hosts = {{"uid-0", "digits-worker-0", "10.0.0.2", 2201, 4, ""},
                                    {"uid-1", "digits-worker-1", "10.0.0.2", 2202, 4, ""},
                                    {"uid-2", "digits-worker-2", "10.0.0.3", 2201, 4, ""},

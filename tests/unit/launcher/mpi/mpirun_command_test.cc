@@ -94,7 +94,7 @@ TEST(MpirunCommand, AddsWhatTheJobAsksFor) {
             "--mca btl_base_verbose 30 /usr/bin/ringmaster-attach --cohort=7 -- './train me'");
 }
 
-TEST(MpirunCommand, TellsPyTorchWhereToMeetUnlessTheUserDoes) {
+TEST(MpirunCommand, SetsPyTorchsRendezvousUnlessTheUserDoes) {
   MpirunPlan plan = Plan(MpiFlavour::kOpenMpi4);
   plan.master_address = "10.0.0.7";
   plan.master_port = 20123;
@@ -121,7 +121,7 @@ TEST(MpirunCommand, ExcludesInterfacesAndTheLoopbackFromWhatRanksUse) {
       << line;
 }
 
-TEST(MpirunCommand, TellsTheDaemonsOfNoInterfaceThatTheLauncherLacks) {
+TEST(MpirunCommand, PassesNoInterfaceToTheDaemonsThatTheLauncherLacks) {
   MpirunPlan plan = Plan(MpiFlavour::kOpenMpi4);
   plan.interfaces.include = {"ib0"};
 
@@ -153,7 +153,7 @@ TEST(MpirunCommand, HandsOnOnlyAllowedVariables) {
                              {"PRTE_MCA_plm_ssh_args", "-F /tmp/ringmaster/ssh_config"}}));
 }
 
-TEST(MpirunCommand, TellsTheGenerationsApart) {
+TEST(MpirunCommand, DistinguishesTheGenerations) {
   const auto four = ParseMpiVersion(
       "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n");
   ASSERT_TRUE(four.ok());

@@ -48,21 +48,21 @@ class MpirunRunnerTest : public testing::Test {
   const trainer::TemporaryFolder folder_;
 };
 
-TEST_F(MpirunRunnerTest, SaysWhichOneItIs) {
+TEST_F(MpirunRunnerTest, ReportsItsVersion) {
   const auto version = Asked("echo 'mpirun (Open MPI) 4.1.4'", std::chrono::seconds(600));
 
   ASSERT_TRUE(version.ok()) << version.error().message;
   EXPECT_EQ(version->version, "4.1.4");
 }
 
-TEST_F(MpirunRunnerTest, TellsNoneFromAnother) {
+TEST_F(MpirunRunnerTest, DistinguishesAMissingMpirunFromAnotherOne) {
   EXPECT_EQ(Asked("", std::chrono::seconds(600)).error().kind, ErrorKind::kNotFound);
   const auto another = Asked("echo 'HYDRA build details:'", std::chrono::seconds(600));
   EXPECT_EQ(another.error().kind, ErrorKind::kInvalid);
   EXPECT_THAT(another.error().message, HasSubstr("HYDRA build details"));
 }
 
-TEST_F(MpirunRunnerTest, OneThatDoesNotAnswerIsKilledAndSaid) {
+TEST_F(MpirunRunnerTest, OneThatDoesNotAnswerIsKilledAndReported) {
   const auto version = Asked("trap '' TERM; while :; do :; done", std::chrono::seconds(1));
 
   ASSERT_FALSE(version.ok());

@@ -31,7 +31,7 @@ TEST(RshArguments, AreAHostAndTheWordsOfALineForItsShell) {
   EXPECT_EQ(request->command, "PATH=/a:$PATH ; export PATH ; orted -mca ess \"env\"");
 }
 
-TEST(RshArguments, ThatAreWrongAreSaid) {
+TEST(RshArguments, ThatAreWrongAreReported) {
   struct Case {
     std::vector<std::string> arguments;
     const char* said;
@@ -109,7 +109,7 @@ TEST_F(Rsh, PrintsWhatTheCommandDoesAndEndsAsItDoes) {
   EXPECT_EQ(killed.exit_code, 128 + 9);
 }
 
-TEST_F(Rsh, SaysWhyAHostIsNotReachedAsSshDoes) {
+TEST_F(Rsh, ReportsWhyAHostIsNotReachedAsSshDoes) {
   const Outcome alone = RunAlone();
   const Outcome refused = Run({control::Refused{"no worker has that name"}});
   const Outcome fault = Run({control::CommandExited{1, -1, 0, "there is no sh"}});

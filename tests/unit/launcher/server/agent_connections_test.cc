@@ -41,7 +41,7 @@ class Agents : public testing::Test {
        }}};
 };
 
-TEST_F(Agents, AreHeardAfterTheirHello) {
+TEST_F(Agents, AreHandledAfterTheirHello) {
   auto first = ConnectAndGreet();
   auto second = Connect();
 
@@ -53,7 +53,7 @@ TEST_F(Agents, AreHeardAfterTheirHello) {
   EXPECT_TRUE(agents.empty());
 }
 
-TEST_F(Agents, AreRefusedWhenTheySayAnythingElseFirst) {
+TEST_F(Agents, AreRefusedIfTheySendAnythingElseFirst) {
   auto connection = Connect();
 
   connection->handlers.on_message(control::Heartbeat{});
@@ -63,7 +63,7 @@ TEST_F(Agents, AreRefusedWhenTheySayAnythingElseFirst) {
   EXPECT_EQ(connection->finished, "the first message is not an AgentHello");
 }
 
-TEST_F(Agents, HaveFiveSecondsToSayHello) {
+TEST_F(Agents, HaveFiveSecondsToSendAHello) {
   auto silent = Connect();
   auto greeted = ConnectAndGreet();
   clock.Advance(2s);
@@ -84,7 +84,7 @@ TEST_F(Agents, CostTheOldestStrangerItsPlaceWhenThereAreTooMany) {
   auto greeted = ConnectAndGreet();
   auto oldest = Connect();
   auto next = Connect();
-  for (std::size_t i = 2; i < AgentConnections::kMaxStrangers; ++i) Connect();
+  for (std::size_t i = 2; i < AgentConnections::kMaxPending; ++i) Connect();
   EXPECT_TRUE(oldest->open());
 
   Connect();

@@ -87,7 +87,7 @@ TEST(LauncherApi, TrustsTheTokenAlone) {
   }
 }
 
-TEST(LauncherApi, TrustsNobodyWhenItHasNoToken) {
+TEST(LauncherApi, RefusesAllRequestsIfItHasNoToken) {
   Server server;
   server.options.operator_token.clear();
 
@@ -152,7 +152,7 @@ TEST(LauncherApi, RefusesAStrangerBeforeItReadsABody) {
 }
 
 // A client with the token can connect in spite of many silent connections, and stays connected.
-TEST(LauncherApi, StrangersKeepNobodyOut) {
+TEST(LauncherApi, StrangersDoNotLockOutOtherClients) {
   constexpr int kStrangers = 2000;
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);

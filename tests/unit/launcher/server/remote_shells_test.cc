@@ -36,7 +36,7 @@ class Shells : public testing::Test {
     }
     return {};
   }
-  std::vector<std::string> Told() const {
+  std::vector<std::string> Sent() const {
     std::vector<std::string> words;
     for (const auto& [agent, message] : told) {
       words.push_back(std::to_string(agent) + " " + std::string(TypeName(message)));
@@ -58,12 +58,12 @@ TEST_F(Shells, RunTheirCommandOnTheAgentOfTheirHost) {
   EXPECT_TRUE(shells.OnMessage(8, control::CommandExited{id, 3, 0, ""}));
   shell->handlers.on_closed("the peer closed the connection");
 
-  EXPECT_THAT(Told(), ElementsAre("8 RunCommand"));
+  EXPECT_THAT(Sent(), ElementsAre("8 RunCommand"));
   EXPECT_THAT(shell->sent, ElementsAre("CommandOutput", "CommandExited"));
   EXPECT_FALSE(shell->finished.empty());
 }
 
-TEST_F(Shells, AreHeardOnlyOfTheAgentThatRunsTheirCommand) {
+TEST_F(Shells, TakeOutputOnlyFromTheAgentThatRunsTheirCommand) {
   const auto shell = Ask("10.0.0.2");
   const int64_t id = Run().id;
 
@@ -80,7 +80,7 @@ TEST_F(Shells, EndTheirCommandWithThem) {
 
   shell->handlers.on_closed("the peer closed the connection");
 
-  EXPECT_THAT(Told(), ElementsAre("7 RunCommand", "7 EndCommand"));
+  EXPECT_THAT(Sent(), ElementsAre("7 RunCommand", "7 EndCommand"));
   EXPECT_TRUE(shells.OnMessage(7, control::CommandExited{Run().id, -1, 15, ""}));
 }
 
@@ -88,7 +88,7 @@ TEST_F(Shells, AreRefusedHostsThatMpirunMayNotReach) {
   EXPECT_EQ(Ask("10.0.0.9")->finished, "this run of mpirun has no worker with that name");
   EXPECT_EQ(Ask("10.0.0.2", std::string(control::kMaxCommandBytes + 1, 'x'))->finished,
             "the command is too long for a shell");
-  EXPECT_THAT(Told(), IsEmpty());
+  EXPECT_THAT(Sent(), IsEmpty());
 
   const auto first = Ask("10.0.0.2");
   EXPECT_EQ(Ask("10.0.0.2")->finished, "another command of mpirun is already running there");
@@ -105,11 +105,11 @@ TEST_F(Shells, AreRefusedWhatIsNoRequest) {
   EXPECT_EQ(shell->closed, "its first message is not an RshHello");
 }
 
-TEST_F(Shells, AreToldThatTheirWorkerIsLost) {
+TEST_F(Shells, LearnThatTheirWorkerIsLost) {
   const auto shell = Ask("10.0.0.2");
   const auto other = Ask("240.0.0.1");
 
-  shells.OnAgentGone(7);
+  shells.OnAgentDisconnected(7);
 
   EXPECT_EQ(shell->finished,
             "lost the connection to the agent of that worker while the command was running");
@@ -122,7 +122,7 @@ TEST_F(Shells, EndWithTheirMpirun) {
 
   shells.End();
 
-  EXPECT_THAT(Told(), ElementsAre("7 RunCommand", "7 EndCommand"));
+  EXPECT_THAT(Sent(), ElementsAre("7 RunCommand", "7 EndCommand"));
   EXPECT_EQ(shell->finished, "its mpirun has exited");
   shell->handlers.on_closed("the peer closed the connection");
   EXPECT_EQ(told.size(), 2U);

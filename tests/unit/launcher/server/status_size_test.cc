@@ -19,13 +19,13 @@ control::LauncherStatus StatusOf(int workers) {
   return status;
 }
 
-TEST(EncodeWithin, TellsEverythingOfAnOrdinaryJob) {
+TEST(EncodeWithin, ReportsEverythingOfAnOrdinaryJob) {
   const control::LauncherStatus status = StatusOf(300);
 
   EXPECT_EQ(EncodeWithin(status), control::EncodeLauncherStatus(status));
 }
 
-TEST(EncodeWithin, TellsEverythingOfAThousandOrderedWorkers) {
+TEST(EncodeWithin, ReportsEverythingOfAThousandOrderedWorkers) {
   control::LauncherStatus status = StatusOf(1000);
   status.ordered = 1000;
 
