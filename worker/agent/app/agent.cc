@@ -84,7 +84,7 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
                       [this](PeerId peer, control::Message message) {
                         OnPeerMessage(peer, std::move(message));
                       },
-                  .on_gone = [this](PeerId peer) { OnPeerGone(peer); },
+                  .on_disconnected = [this](PeerId peer) { OnPeerDisconnected(peer); },
                   .on_drained = [this](PeerId peer) { attaches_.OnDrained(peer); }}),
       link_(io, *tls_, {.address = config_.launcher_address, .port = config_.launcher_port},
             {.hello = [this] { return Hello(); },
@@ -97,7 +97,7 @@ Agent::Agent(boost::asio::io_context& io, Config config, Credentials credentials
                    slots_->OnLauncherDrained();
                  },
              .on_heartbeat = [this] { ReportPositions(); },
-             .on_gone = [this] { OnLauncherGone(); }}),
+             .on_unreachable = [this] { OnLauncherUnreachable(); }}),
       readiness_(
           io, reaper_, config_, credentials_,
           {.on_change = [this](const control::AgentReady&) { ReportReady(); },
@@ -140,8 +140,8 @@ void Agent::EndIfDrained() {
 }
 
 void Agent::ReportReady() {
-  ready_held_ = slots_->EndsFormerPrograms();
-  if (ready_held_) return;
+  ready_pending_ = slots_->FormerProgramsRun();
+  if (ready_pending_) return;
   const std::optional<control::AgentReady> ready = readiness_.Ready();
   if (!ready.has_value()) return;
   if (link_.welcomed()) {
@@ -152,8 +152,8 @@ void Agent::ReportReady() {
   link_.Send(*ready);
 }
 
-void Agent::ReportReadyIfHeld() {
-  if (ready_held_) ReportReady();
+void Agent::ReportReadyIfPending() {
+  if (ready_pending_) ReportReady();
 }
 
 control::AgentHello Agent::Hello() const {
@@ -226,7 +226,7 @@ void Agent::OnRefused(const std::string& reason) {
 // Ends programs that do not run in mode InPlace. If this worker lost its network, other workers may
 // start the same programs, which write the same files; otherwise the next launcher restarts them.
 // Ranks in mode InPlace continue, because they write no permanent files without a launcher.
-void Agent::OnLauncherGone() {
+void Agent::OnLauncherUnreachable() {
   if (config_.spec.InPlace() || !slots_->AnyRankRunning()) return;
   LogWarn("Stopping the program: the launcher has been silent for too long");
   const std::chrono::milliseconds grace = config_.stop_grace.value_or(kShutdownGrace);
@@ -260,7 +260,7 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
     const auto* exit = std::get_if<control::AttachExit>(&message);
     if (exit == nullptr) return peers_.Close(peer, "attach sent a message of an unexpected type");
     slots_->OnAttachExit(peer, *exit);
-    ReportReadyIfHeld();
+    ReportReadyIfPending();
     return EndWhenIdle();
   }
   for (const auto& [slot, rank_peer] : rank_peers_) {
@@ -272,17 +272,17 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
   }
 }
 
-void Agent::OnPeerGone(PeerId peer) {
+void Agent::OnPeerDisconnected(PeerId peer) {
   for (auto rank = rank_peers_.begin(); rank != rank_peers_.end(); ++rank) {
     if (rank->second != peer) continue;
     const int slot = rank->first;
     rank_peers_.erase(rank);
-    return slots_->OnRankGone(slot);
+    return slots_->OnRankDisconnected(slot);
   }
   if (!attaches_.Contains(peer)) return;
   attaches_.Remove(peer);
-  slots_->OnAttachGone(peer);
-  ReportReadyIfHeld();
+  slots_->OnAttachDisconnected(peer);
+  ReportReadyIfPending();
   EndWhenIdle();
 }
 
@@ -312,7 +312,7 @@ void Agent::OnRankEnd(int slot, RankEnd end) {
     gpu_fault_ = fault;
     Leave(fault, kGpuGrace, control::kExitDeviceUnhealthy);
   }
-  ReportReadyIfHeld();
+  ReportReadyIfPending();
   EndIfDrained();
   EndWhenIdle();
 }

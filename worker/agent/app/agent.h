@@ -78,18 +78,18 @@ class Agent final : private SlotActions {
   void OnCommandOutput(const control::CommandOutput& output);
   void OnLauncherMessage(const control::Message& message);
   void OnRefused(const std::string& reason);
-  void OnLauncherGone();
+  void OnLauncherUnreachable();
   std::string OnRankHello(PeerId peer, const control::RankHello& hello, int pid);
   void OnAttachHello(PeerId peer, const control::AttachHello& hello, int pid);
   void OnPeerMessage(PeerId peer, control::Message message);
-  void OnPeerGone(PeerId peer);
+  void OnPeerDisconnected(PeerId peer);
   void OnRankKilled(int slot, const std::vector<std::string>& last_lines);
   void OnRankEnd(int slot, RankEnd end);
   void OnGpus(const GpuList& gpus);
   void OnGpuTrouble(const GpuTrouble& trouble);
 
   void ReportReady();
-  void ReportReadyIfHeld();
+  void ReportReadyIfPending();
   void ReportPositions();
   void EndIfDrained();
   void End(std::chrono::milliseconds grace, int exit_code);
@@ -120,7 +120,7 @@ class Agent final : private SlotActions {
   std::string gpu_fault_;
   std::optional<int> leaving_;    // exit code; set once the agent has asked to leave
   std::optional<int> exit_code_;  // exit code; set once the agent ends
-  bool ready_held_ = false;       // AgentReady waits until earlier programs have ended
+  bool ready_pending_ = false;    // AgentReady waits until earlier programs have ended
   bool finishing_ = false;        // ranks have ended, and the last messages are being sent
 };
 

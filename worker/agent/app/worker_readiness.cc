@@ -104,7 +104,7 @@ void WorkerReadiness::OnChecked(const std::vector<Finding>& findings) {
   }
   LoadIfPossible();
   faults_ = std::move(faults);  // last, because the worker is not ready before
-  Tell();
+  Notify();
 }
 
 void WorkerReadiness::StartSshd() {
@@ -130,12 +130,12 @@ void WorkerReadiness::StartSshd() {
                                                     [this](int port) {
                                                       ssh_port_ = port;
                                                       sshd_fault_.reset();
-                                                      Tell();
+                                                      Notify();
                                                     },
                                                 .on_fault =
                                                     [this](const std::string& message) {
                                                       sshd_fault_ = message;
-                                                      Tell();
+                                                      Notify();
                                                     }});
   sshd_->Start();
 }
@@ -169,7 +169,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
   const auto ended = [this, answer, done = std::move(done)] {
     --questions_;
     done(*answer);
-    Tell();
+    Notify();
   };
   ProcessSpec spec;
   spec.argv = std::move(argv);
@@ -226,7 +226,7 @@ void WorkerReadiness::FindGpus() {
                                gpus_known_ = true;
                                handlers_.on_gpus(gpus);
                                LoadIfPossible();
-                               Tell();
+                               Notify();
                              },
                          .on_trouble = handlers_.on_gpu_trouble});
 }
@@ -249,11 +249,11 @@ void WorkerReadiness::FillCache() {
                               data_there_ = true;
                               LoadIfPossible();
                             }
-                            Tell();
+                            Notify();
                           }});
 }
 
-void WorkerReadiness::Tell() {
+void WorkerReadiness::Notify() {
   if (const std::optional<control::AgentReady> ready = Ready(); ready.has_value()) {
     handlers_.on_change(*ready);
   }

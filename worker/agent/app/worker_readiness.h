@@ -68,7 +68,7 @@ class WorkerReadiness {
   void FindGpus();
   void FillCache();
   void LoadIfPossible();
-  void Tell();
+  void Notify();
 
   boost::asio::io_context& io_;
   ChildReaper& reaper_;

@@ -17,7 +17,7 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kAgentGoneGrace{1000};
+constexpr std::chrono::milliseconds kAgentLostGrace{1000};
 constexpr std::chrono::milliseconds kOrphansLimit{500};
 constexpr std::size_t kMaxQueuedOutput = 1 << 20;  // limit on bytes queued for the agent
 constexpr char kCohortFlag[] = "--cohort=";
@@ -166,12 +166,12 @@ void Attach::OnMessage(const control::Message& message) {
 void Attach::OnClosed(const std::string& reason) {
   connection_.reset();
   if (exit_code_.has_value()) return io_.stop();
-  agent_gone_ = true;
+  agent_lost_ = true;
   if (program_ == nullptr) {
     return End(
         1, "lost the agent of " + host_ + " (" + reason + "); the worker is gone or terminating");
   }
-  program_->Stop(kAgentGoneGrace);  // when the program has ended, this process ends
+  program_->Stop(kAgentLostGrace);  // when the program has ended, this process ends
 }
 
 // Ends with the exit code of the rank. If the rank ran, its output arrived before this message.
@@ -237,7 +237,7 @@ void Attach::ReportCannotStart(const std::string& reason) {
 
 void Attach::OnProgramEnd(ProcessEnd end, const LastLines& last_lines) {
   reaper_->KillOrphans(kOrphansLimit);  // what the program left in sessions of its own
-  if (agent_gone_) {
+  if (agent_lost_) {
     return End(1, "lost the agent of " + host_ +
                       " and stopped the program; the worker is gone or terminating");
   }

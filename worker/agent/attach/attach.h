@@ -76,7 +76,7 @@ class Attach {
   std::shared_ptr<CapturedProcess> program_;
   control::AttachGo go_;
   bool printed_ = false;
-  bool agent_gone_ = false;
+  bool agent_lost_ = false;
   std::optional<int> exit_code_;  // set once the exit code is known; the agent may not know it yet
 };
 

@@ -58,10 +58,10 @@ std::vector<GpuDevice> ListedGpus(const std::string& output) {
   return devices;
 }
 
-std::vector<std::string> GivenGpus(const std::string& visible) {
-  std::vector<std::string> given = Items(visible);
-  std::erase_if(given, [](const std::string& item) { return !IsUuid(item); });
-  return given;
+std::vector<std::string> AssignedGpus(const std::string& visible) {
+  std::vector<std::string> assigned = Items(visible);
+  std::erase_if(assigned, [](const std::string& item) { return !IsUuid(item); });
+  return assigned;
 }
 
 std::vector<std::string> AssignGpus(const std::vector<GpuDevice>& devices, int slots) {

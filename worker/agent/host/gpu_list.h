@@ -32,7 +32,7 @@ std::vector<GpuDevice> ListedGpus(const std::string& output);
 
 // Returns the UUIDs in NVIDIA_VISIBLE_DEVICES, which device plugins set to the container's GPUs.
 // Returns none if the variable has another form.
-std::vector<std::string> GivenGpus(const std::string& visible);
+std::vector<std::string> AssignedGpus(const std::string& visible);
 
 // Returns CUDA_VISIBLE_DEVICES of each slot: the UUIDs of the slot's devices. A slot keeps its
 // devices for the lifetime of the Pod, even if they fail. All slots get the same number of devices.

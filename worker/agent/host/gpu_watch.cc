@@ -70,14 +70,14 @@ void GpuWatch::Start() {
              if (!is_stderr) Take(data);
            },
        .on_end = [this](ProcessEnd, const LastLines& last_lines) { OnEnd(last_lines); }});
-  if (!started.ok()) return Tell(started.error().message, false);
+  if (!started.ok()) return Report(started.error().message, false);
   process_ = *std::move(started);
   limit_.expires_after(options_.limit);
   limit_.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    Tell("the driver did not list the GPUs within " +
-             std::to_string(options_.limit.count() / 1000) + " s",
-         /*hangs=*/true);
+    Report("the driver did not list the GPUs within " +
+               std::to_string(options_.limit.count() / 1000) + " s",
+           /*hangs=*/true);
     process_->Forget();
     process_->Stop(kEndGrace);
   });
@@ -96,13 +96,13 @@ void GpuWatch::Take(std::string_view data) {
 void GpuWatch::TakeLine(const std::string& line) {
   std::string_view rest = line;
   const std::string word = NextField(rest);
-  if (word == kDevice && !told_) {
+  if (word == kDevice && !reported_) {
     const std::string uuid = NextField(rest);
     list_.devices.push_back({uuid, NextField(rest)});
   } else if (word == kAll) {
-    Tell("", false);
+    Report("", false);
   } else if (word == kNone) {
-    Tell(NextField(rest), false);
+    Report(NextField(rest), false);
   } else if (word == kTrouble && handlers_.on_trouble) {
     GpuTrouble trouble{.uuid = NextField(rest)};
     trouble.xid = std::atoi(NextField(rest).c_str());
@@ -115,12 +115,12 @@ void GpuWatch::OnEnd(const LastLines& last_lines) {
   process_.reset();
   const std::vector<std::string> lines = last_lines.Lines();
   const std::string last = lines.empty() ? "" : ": " + lines.back();
-  if (!told_) return Tell("the process that lists the GPUs exited" + last, false);
+  if (!reported_) return Report("the process that lists the GPUs exited" + last, false);
   if (list_.problem.empty()) LogWarn("Stopped watching the GPUs", {{"last", last}});
 }
 
-void GpuWatch::Tell(std::string problem, bool hangs) {
-  if (std::exchange(told_, true)) return;
+void GpuWatch::Report(std::string problem, bool hangs) {
+  if (std::exchange(reported_, true)) return;
   limit_.cancel();
   list_.problem = std::move(problem);
   list_.hangs = hangs;

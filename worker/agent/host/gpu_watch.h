@@ -49,7 +49,7 @@ class GpuWatch {
   void Take(std::string_view data);
   void TakeLine(const std::string& line);
   void OnEnd(const LastLines& last_lines);
-  void Tell(std::string problem, bool hangs);
+  void Report(std::string problem, bool hangs);
 
   ChildReaper& reaper_;
   const Options options_;
@@ -58,7 +58,7 @@ class GpuWatch {
   std::shared_ptr<CapturedProcess> process_;
   std::string unfinished_;  // a line
   GpuList list_;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 // Runs in the child process: prints the GPUs once, and then their errors until the process is

@@ -73,19 +73,19 @@ std::string SshdConfigText(const SshdSettings& settings) {
 std::map<std::string, std::string> SessionEnvironment(
     const std::map<std::string, std::string>& container, const std::string& agent_socket,
     const std::string& working_dir, bool as_root) {
-  static constexpr std::array<std::string_view, 11> kLeftOut = {"HOME",
-                                                                "PWD",
-                                                                "OLDPWD",
-                                                                "USER",
-                                                                "LOGNAME",
-                                                                "SHELL",
-                                                                "TERM",
-                                                                "_",
-                                                                control::kEnvItemHashes,
-                                                                control::kEnvCredentialsDir,
-                                                                control::kEnvLaunchSpec};
+  static constexpr std::array<std::string_view, 11> kExcluded = {"HOME",
+                                                                 "PWD",
+                                                                 "OLDPWD",
+                                                                 "USER",
+                                                                 "LOGNAME",
+                                                                 "SHELL",
+                                                                 "TERM",
+                                                                 "_",
+                                                                 control::kEnvItemHashes,
+                                                                 control::kEnvCredentialsDir,
+                                                                 control::kEnvLaunchSpec};
   std::map<std::string, std::string> environment = container;
-  for (const std::string_view name : kLeftOut) environment.erase(std::string(name));
+  for (const std::string_view name : kExcluded) environment.erase(std::string(name));
   environment[control::kEnvAgentSocket] = agent_socket;
   if (!working_dir.empty()) environment[kEnvWorkingDir] = working_dir;
   // Prevent bash from reading ~/.bashrc. Under sshd, bash reads the file in the outermost shell,

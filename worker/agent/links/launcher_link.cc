@@ -27,7 +27,7 @@ LauncherLink::LauncherLink(boost::asio::io_context& io, control::TlsContext& tls
       handlers_(std::move(handlers)),
       retry_(io),
       tick_(io),
-      gone_(io) {}
+      unreachable_timer_(io) {}
 
 LauncherLink::~LauncherLink() {
   *alive_ = false;
@@ -48,7 +48,7 @@ void LauncherLink::Finish(std::function<void()> done) {
   finishing_ = true;
   retry_.cancel();
   tick_.cancel();
-  gone_.cancel();
+  unreachable_timer_.cancel();
   if (connection_ == nullptr) return boost::asio::post(io_, std::move(done));
   on_finished_ = std::move(done);
   connection_->Finish("the agent is stopping");
@@ -127,7 +127,7 @@ void LauncherLink::OnWelcome(const control::Welcome& welcome) {
   welcomed_at_ = std::chrono::steady_clock::now();
   LogInfo("Joined the launcher", {{"launcher", connection_->peer()}, {"term", welcome.term}});
   if (handlers_.on_welcome(welcome.term)) {
-    gone_.cancel();
+    unreachable_timer_.cancel();
     return;
   }
   welcomed_ = false;
@@ -142,9 +142,9 @@ void LauncherLink::OnClosed(const std::string& reason) {
   const bool was_welcomed = std::exchange(welcomed_, false);
   if (was_welcomed) {
     LogWarn("Lost the launcher", {{"reason", reason}});
-    gone_.expires_after(options_.gone_after);
-    gone_.async_wait([this](const boost::system::error_code& cancelled) {
-      if (!cancelled && !welcomed_ && handlers_.on_gone) handlers_.on_gone();
+    unreachable_timer_.expires_after(options_.unreachable_after);
+    unreachable_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+      if (!cancelled && !welcomed_ && handlers_.on_unreachable) handlers_.on_unreachable();
     });
   }
   DialLater(RetryDelay(was_welcomed));

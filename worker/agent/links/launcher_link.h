@@ -32,7 +32,8 @@ struct LinkOptions {
   // Maximum time between the launcher's lines. After a Welcome, also at least four heartbeats, and
   // the time after which the launcher gives up a silent worker.
   std::chrono::milliseconds silence_limit{2000};
-  std::chrono::milliseconds gone_after{30'000};  // time without a welcome before on_gone
+  std::chrono::milliseconds unreachable_after{
+      30'000};  // time without a welcome before on_unreachable
 };
 
 class LauncherLink {
@@ -50,8 +51,8 @@ class LauncherLink {
     std::function<void()> on_drained;
     // Called before each heartbeat, if the launcher has welcomed this agent.
     std::function<void()> on_heartbeat{};
-    // Called once after each interruption that lasted for gone_after.
-    std::function<void()> on_gone{};
+    // Called once after each interruption that lasted for unreachable_after.
+    std::function<void()> on_unreachable{};
   };
 
   // `io` and `tls` must outlive this object.
@@ -94,7 +95,7 @@ class LauncherLink {
   std::shared_ptr<control::LineConnection> connection_;
   boost::asio::steady_timer retry_;
   boost::asio::steady_timer tick_;
-  boost::asio::steady_timer gone_;
+  boost::asio::steady_timer unreachable_timer_;
   std::chrono::milliseconds heartbeat_{100};
   std::chrono::milliseconds lost_after_{0};  // from the Welcome
   std::chrono::steady_clock::time_point last_heard_;

@@ -111,7 +111,7 @@ void LocalPeers::OnClosed(PeerId id) {
   if (peer == peers_.end()) return;
   const bool admitted = peer->second.admitted;
   peers_.erase(peer);
-  if (admitted) handlers_.on_gone(id);
+  if (admitted) handlers_.on_disconnected(id);
 }
 
 }  // namespace ringmaster::agent

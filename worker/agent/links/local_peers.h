@@ -28,7 +28,7 @@ class LocalPeers {
     std::function<std::string(PeerId, const control::RankHello&, int pid)> on_rank;
     std::function<void(PeerId, const control::AttachHello&, int pid)> on_attach;
     std::function<void(PeerId, control::Message)> on_message;  // of admitted peers
-    std::function<void(PeerId)> on_gone;                       // called once for each admitted peer
+    std::function<void(PeerId)> on_disconnected;               // called once for each admitted peer
     std::function<void(PeerId)> on_drained;  // called when the kernel has all messages
   };
 

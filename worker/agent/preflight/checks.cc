@@ -50,7 +50,7 @@ std::string SilentGpus(const Config& config, const std::vector<GpuDevice>& devic
   };
   const auto visible = config.container.find("NVIDIA_VISIBLE_DEVICES");
   std::vector<std::string> lost;
-  if (visible != config.container.end()) lost = GivenGpus(visible->second);
+  if (visible != config.container.end()) lost = AssignedGpus(visible->second);
   for (const GpuDevice& device : devices) std::erase(lost, device.uuid);
   auto next_lost = lost.begin();
   for (const GpuDevice& device : devices) {
@@ -164,15 +164,16 @@ std::optional<Finding> CheckAddress(const Config& config) {
 // A job that requested GPUs and got none must fail instead of training on the CPU.
 std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
   if (config.gpus == 0) return std::nullopt;
-  const std::string given = "this worker was assigned " + CountText(config.gpus, "GPU") + " and ";
+  const std::string assigned =
+      "this worker was assigned " + CountText(config.gpus, "GPU") + " and ";
   if (gpus.hangs) {
-    return Finding{"gpu", given + gpus.problem +
+    return Finding{"gpu", assigned + gpus.problem +
                               "; check the node's kernel log for Xid errors of the NVIDIA driver"};
   }
   if (!gpus.problem.empty()) {
     const int found = GpuDevices();
     if (found >= config.gpus) return std::nullopt;
-    return Finding{"gpu", given + "has " + std::to_string(found) +
+    return Finding{"gpu", assigned + "has " + std::to_string(found) +
                               " /dev/nvidia* devices (NVML: " + gpus.problem +
                               "); check the node's driver, its device plugin and container "
                               "runtime, and NVIDIA_VISIBLE_DEVICES"};
@@ -181,7 +182,7 @@ std::optional<Finding> CheckGpus(const Config& config, const GpuList& gpus) {
       gpus.devices, [](const GpuDevice& device) { return device.fault.empty(); });
   if (answer >= config.gpus) return std::nullopt;
   const std::string silent = SilentGpus(config, gpus.devices);
-  return Finding{"gpu", given + std::to_string(answer) + " answer" +
+  return Finding{"gpu", assigned + std::to_string(answer) + " answer" +
                             (silent.empty() ? "" : "; " + silent) +
                             "; check the node's kernel log for Xid errors of the NVIDIA driver, "
                             "and its device plugin"};

@@ -45,7 +45,7 @@ class KillWatch::Wait {
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     for (int wakes = 0; wakes < kMostWakes && !Ended();) {
       const std::uint32_t word = page_->Owner()->load();
-      if (page_->OwnerThread() == 0) return Tell();
+      if (page_->OwnerThread() == 0) return Notify();
       const long woken = syscall(SYS_futex, page_->Owner(), FUTEX_WAIT, word, &kTurn, nullptr, 0);
       if (woken == 0 || errno != ETIMEDOUT) ++wakes;
     }
@@ -71,7 +71,7 @@ class KillWatch::Wait {
   }
 
   // Holds the lock while it posts, so that End() waits for it.
-  void Tell() {
+  void Notify() {
     const MutexLock lock(mutex_);
     if (ended_) return;
     boost::asio::post(watch_.again_.get_executor(),

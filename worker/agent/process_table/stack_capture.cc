@@ -40,7 +40,7 @@ StackCapture::StackCapture(boost::asio::io_context& io, pid_t process,
 
 // Sends the stack signal to the next thread that may answer.
 void StackCapture::Ask() {
-  while (next_ < threads_.size() && threads_[next_].Held()) ++next_;
+  while (next_ < threads_.size() && threads_[next_].CannotRunHandlers()) ++next_;
   if (next_ >= threads_.size() || Clock::now() >= deadline_) return Finish();
   if (syscall(SYS_tgkill, process_, threads_[next_].id, control::kStackSignal) != 0) {
     ++next_;

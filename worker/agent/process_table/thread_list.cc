@@ -55,7 +55,7 @@ char StateOf(pid_t process) {
   return StateIn(FirstBytes("/proc/" + std::to_string(process) + "/stat"));
 }
 
-bool SaysKilled(std::string_view stat) {
+bool StatShowsKill(std::string_view stat) {
   constexpr std::size_t kFlags = 6;  // fields after the name, counted from the state
   constexpr std::size_t kExitCode = 49;
   constexpr unsigned long kExiting = 0x4;  // the kernel's PF_EXITING
@@ -74,7 +74,7 @@ bool SaysKilled(std::string_view stat) {
 }
 
 bool IsBeingKilled(pid_t process) {
-  return SaysKilled(FirstBytes("/proc/" + std::to_string(process) + "/stat"));
+  return StatShowsKill(FirstBytes("/proc/" + std::to_string(process) + "/stat"));
 }
 
 std::vector<ThreadInfo> ThreadsOf(pid_t process, std::size_t limit, std::size_t* count) {

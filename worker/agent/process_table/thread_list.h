@@ -19,7 +19,7 @@ struct ThreadInfo {
   std::string syscall{};  // number of the current system call; empty: none, or unknown
 
   // Returns whether the thread cannot run signal handlers in its present state.
-  bool Held() const { return state != 'R' && state != 'S'; }
+  bool CannotRunHandlers() const { return state != 'R' && state != 'S'; }
 };
 
 // Returns the state letter in the text of a /proc/<pid>/stat; '?' if there is none.
@@ -30,7 +30,7 @@ char StateOf(pid_t process);
 
 // Returns whether SIGKILL is ending or has ended the process, according to the text of its
 // /proc/<pid>/stat. The file of a process that ended exists until its parent reaps it.
-bool SaysKilled(std::string_view stat);
+bool StatShowsKill(std::string_view stat);
 bool IsBeingKilled(pid_t process);
 
 // Lists at most `limit` threads, the first thread first. Sets `count` to the number of all threads.

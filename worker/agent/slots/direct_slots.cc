@@ -195,7 +195,7 @@ bool DirectSlots::AnyRankRunning() const {
                      [](const Slot& slot) { return slot.running || slot.own_process; });
 }
 
-bool DirectSlots::EndsFormerPrograms() const {
+bool DirectSlots::FormerProgramsRun() const {
   return std::any_of(
              attaches_.begin(), attaches_.end(),
              [](const auto& entry) { return entry.second.former && !entry.second.exited; }) ||

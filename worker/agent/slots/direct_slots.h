@@ -27,7 +27,7 @@ class DirectSlots final : public Slots {
   bool Drained() const override { return true; }  // no world continues without this worker
   std::vector<RankStanding> InWorld() const override;
   bool AnyRankRunning() const override;
-  bool EndsFormerPrograms() const override;
+  bool FormerProgramsRun() const override;
 
  private:
   struct Slot {

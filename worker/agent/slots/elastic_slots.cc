@@ -62,7 +62,7 @@ void ElasticSlots::OnRankHello(int index) {
   Assign(index);
 }
 
-void ElasticSlots::OnRankGone(int index) { At(index).connected = false; }
+void ElasticSlots::OnRankDisconnected(int index) { At(index).connected = false; }
 
 bool ElasticSlots::OnRankMessage(int index, const control::Message& message) {
   Slot& slot = At(index);
@@ -162,8 +162,8 @@ void ElasticSlots::OnRankExit(int index, const RankEnd& end) {
   exit.signal = end.end.signal;
   exit.last_lines = end.last_lines;
 
-  const bool left_out = exit.Clean() && !had_world && !meant;
-  if (left_out) {
+  const bool never_joined = exit.Clean() && !had_world && !meant;
+  if (never_joined) {
     exit.last_lines.push_back("it exited without joining the job" + HowToJoin(options_));
   }
   // Report a user error, because a program that always ends with code 0 would restart forever.

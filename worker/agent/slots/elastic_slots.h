@@ -46,7 +46,7 @@ class ElasticSlots final : public Slots {
   void OnCheckpointGrant(const control::CheckpointGrant& grant) override;
   void OnTakeCheckpoint(const control::TakeCheckpoint& take) override;
   void OnRankHello(int slot) override;
-  void OnRankGone(int slot) override;
+  void OnRankDisconnected(int slot) override;
   [[nodiscard]] bool OnRankMessage(int slot, const control::Message& message) override;
   void OnRankOutput(int slot, bool is_stderr, std::string_view data) override;
   void OnRankKilled(int slot, std::vector<std::string> last_lines) override;

@@ -89,11 +89,11 @@ void SlotOutput::Flow() {
     // The exit, which is reported next, may end the job, so send the last output before it.
     const bool taken = ended_ ? actions_->LauncherListens() : actions_->LauncherTakesOutput();
     if (route_.way == Way::kLauncher && !taken) break;
-    TellWhatWasLeftOut();
+    ReportDroppedLines();
     const Chunk chunk = std::move(waiting_.front());
     waiting_.pop_front();
     waiting_bytes_ -= chunk.data.size();
-    Give(chunk);
+    Deliver(chunk);
   }
   Bound();
 }
@@ -101,21 +101,21 @@ void SlotOutput::Flow() {
 void SlotOutput::Bound() {
   while (waiting_bytes_ > kMaxWaitingBytes) {
     const Chunk& oldest = waiting_.front();
-    left_out_ += Lines(oldest.data);
+    dropped_lines_ += Lines(oldest.data);
     waiting_bytes_ -= oldest.data.size();
     waiting_.pop_front();
   }
 }
 
-void SlotOutput::TellWhatWasLeftOut() {
-  const std::size_t lines = std::exchange(left_out_, 0);
+void SlotOutput::ReportDroppedLines() {
+  const std::size_t lines = std::exchange(dropped_lines_, 0);
   if (lines == 0) return;
-  Give({true, "(" + CountText(static_cast<int64_t>(lines), "line") +
-                  " omitted because the reader was too slow: the log of Pod " + pod_ +
-                  " is complete)\n"});
+  Deliver({true, "(" + CountText(static_cast<int64_t>(lines), "line") +
+                     " omitted because the reader was too slow: the log of Pod " + pod_ +
+                     " is complete)\n"});
 }
 
-void SlotOutput::Give(const Chunk& chunk) {
+void SlotOutput::Deliver(const Chunk& chunk) {
   switch (route_.way) {
     case Way::kWait:
     case Way::kLocal:
@@ -124,11 +124,11 @@ void SlotOutput::Give(const Chunk& chunk) {
       return actions_->SendToAttach(route_.attach,
                                     control::RankOutput{chunk.is_stderr, chunk.data});
     case Way::kLauncher:
-      return GiveLines(chunk);
+      return DeliverLines(chunk);
   }
 }
 
-void SlotOutput::GiveLines(const Chunk& chunk) {
+void SlotOutput::DeliverLines(const Chunk& chunk) {
   std::string text = std::exchange(unfinished_[chunk.is_stderr ? 1 : 0], "") + chunk.data;
   const std::size_t last_end = text.rfind('\n');
   const std::size_t whole = last_end == std::string::npos ? 0 : last_end + 1;

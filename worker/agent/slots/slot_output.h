@@ -58,9 +58,9 @@ class SlotOutput {
   std::string WithoutRoutine(std::string_view data);
   void Keep(bool is_stderr, std::string_view data);
   void Bound();
-  void TellWhatWasLeftOut();
-  void Give(const Chunk& chunk);
-  void GiveLines(const Chunk& chunk);
+  void ReportDroppedLines();
+  void Deliver(const Chunk& chunk);
+  void DeliverLines(const Chunk& chunk);
 
   const int slot_;
   const std::string pod_;
@@ -68,7 +68,7 @@ class SlotOutput {
   Route route_;
   std::deque<Chunk> waiting_;
   std::size_t waiting_bytes_ = 0;
-  std::size_t left_out_ = 0;               // number of dropped lines
+  std::size_t dropped_lines_ = 0;          // number of dropped lines
   bool ended_ = false;                     // the process that printed has ended
   std::array<bool, 2> in_line_{};          // by stream: the last output was an incomplete line
   std::string begun_;                      // an unfinished line on stderr that may be routine

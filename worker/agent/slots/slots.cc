@@ -64,7 +64,7 @@ void Slots::OnAttach(AttachId id, const control::AttachHello& hello) {
   if (ValidSlot(hello.slot)) OnAttached(id, hello);
 }
 
-void Slots::OnAttachGone(AttachId id) {
+void Slots::OnAttachDisconnected(AttachId id) {
   const auto found = attaches_.find(id);
   if (found == attaches_.end()) return;
   const Attach attach = found->second;

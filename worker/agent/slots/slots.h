@@ -51,7 +51,8 @@ class Slots {
   virtual void OnTellWorld(const control::TellWorld& /*tell*/) {}
 
   virtual void OnRankHello(int /*slot*/) {}
-  virtual void OnRankGone(int /*slot*/) {}  // the connection closed; the process may still run
+  virtual void OnRankDisconnected(int /*slot*/) {
+  }  // the connection closed; the process may still run
   // Returns false for a message that a rank never sends.
   [[nodiscard]] virtual bool OnRankMessage(int slot, const control::Message& message);
   virtual void OnRankOutput(int /*slot*/, bool /*is_stderr*/, std::string_view /*data*/) {}
@@ -63,7 +64,7 @@ class Slots {
   void OnAttach(AttachId attach, const control::AttachHello& hello);
   virtual void OnAttachOutput(AttachId /*attach*/, const control::RankOutput& /*output*/) {}
   virtual void OnAttachExit(AttachId /*attach*/, const control::AttachExit& /*exit*/) {}
-  void OnAttachGone(AttachId attach);
+  void OnAttachDisconnected(AttachId attach);
 
   // Tells the launcher that the Pod will terminate. Returns true if ranks are in a world. The ranks
   // train until the launcher has formed a world without them; then Drained() is true.
@@ -83,7 +84,7 @@ class Slots {
   virtual bool AnyRankRunning() const = 0;
   // Returns whether a program of an earlier launcher still runs. Until it ends, no world can start
   // on this worker, because two programs would share a GPU.
-  virtual bool EndsFormerPrograms() const { return false; }
+  virtual bool FormerProgramsRun() const { return false; }
   const control::Epoch& highest_epoch() const { return highest_epoch_; }
 
  protected:

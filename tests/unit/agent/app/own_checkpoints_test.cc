@@ -39,7 +39,7 @@ class OwnCheckpoints : public ::testing::Test {
   DataCacheFolders folders_;
 };
 
-TEST_F(OwnCheckpoints, AllOfTheJobsOwnFolderGoesAndNothingElse) {
+TEST_F(OwnCheckpoints, RemovesTheJobsOwnFolderAndNothingElse) {
   for (const char* name : {"1.1-50/shard-0", "1.1-50/DONE", ".writing-1.1-60~7/shard-0"}) {
     Put(OwnName(name));
   }
@@ -72,7 +72,7 @@ TEST_F(OwnCheckpoints, AFolderThatIsNotThereIsNoError) {
   EXPECT_FALSE(no_own->existed);
 }
 
-TEST_F(OwnCheckpoints, AFolderOfManyFilesGoesWhole) {
+TEST_F(OwnCheckpoints, RemovesAFolderOfManyFilesCompletely) {
   for (int i = 0; i < 2500; ++i) Put(OwnName("1.1-50/part-" + std::to_string(i)), "x");
 
   const auto removed = RemoveOwnCheckpoints(Owner());

@@ -47,7 +47,7 @@ TEST(AttachArguments, TakesAProgramAfterTheDashes) {
   EXPECT_THAT(read.options->program, ElementsAre("sh", "-c", "--cohort=4"));
 }
 
-TEST(AttachArguments, TheProgramRunsWhereTheContainerDoesUnlessMpirunWasToldOtherwise) {
+TEST(AttachArguments, TheProgramRunsInTheContainersFolderUnlessMpirunSetsAnother) {
   Environment environment = FromMpirun();
   environment[kEnvWorkingDir] = "/workspace/src";
 
@@ -59,7 +59,7 @@ TEST(AttachArguments, TheProgramRunsWhereTheContainerDoesUnlessMpirunWasToldOthe
   EXPECT_EQ(ReadAttachArguments({"--cohort=3"}, FromMpirun(), "h").options->working_dir, "");
 }
 
-TEST(AttachArguments, SaysThatAHostWithoutAgentIsNoWorker) {
+TEST(AttachArguments, ReportsThatAHostWithoutAgentIsNoWorker) {
   Environment environment = FromMpirun();
   environment.erase(control::kEnvAgentSocket);
 

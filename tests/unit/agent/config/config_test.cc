@@ -35,7 +35,7 @@ TEST(AgentConfig, ReadsWhatTheOperatorWrites) {
   EXPECT_EQ(config->AgentSocket(), std::string(control::kRuntimeDir) + "/agent.sock");
 }
 
-TEST(AgentConfig, ThePackageGoesBeforeTheUsersOwn) {
+TEST(AgentConfig, ThePackagePrecedesTheUsersOwn) {
   Environment container;
   PutFirstInPythonPath("/ours", container);
   EXPECT_EQ(container["PYTHONPATH"], "/ours");

@@ -100,7 +100,7 @@ TEST(FillDataCache, AFinishedCopyIsNotMadeAgain) {
   EXPECT_EQ(std::filesystem::last_write_time(folders.cache() / "file"), made_at);
 }
 
-TEST(FillDataCache, AHalfCopyIsMadeAnew) {
+TEST(FillDataCache, ReplacesAnIncompleteCopy) {
   DataCacheFolders folders;
   folders.Put("file", "whole");
   ASSERT_TRUE(Fill(folders).ok());
@@ -129,7 +129,7 @@ TEST(FillDataCache, ACopyOfAnotherSourceDoesNotCount) {
   EXPECT_EQ(folders.Cached("file"), "2");
 }
 
-TEST(FillDataCache, LeavesAFolderOfSomebodyElseAlone) {
+TEST(FillDataCache, DoesNotTouchAFolderThatNoAgentCreated) {
   DataCacheFolders folders;
   folders.Put("file", "1");
   std::ofstream(folders.cache() / "thesis.tex") << "mine";
@@ -249,7 +249,7 @@ struct News {
   }
 };
 
-TEST(DataCache, SaysHowFarItIsAndThenThatTheDataIsThere) {
+TEST(DataCache, ReportsProgressAndThenThatTheDataIsComplete) {
   DataCacheFolders folders;
   folders.Put("first", std::string(3 * kMiB, 'x'));
   FileLease lease(folders.Put("last", "1234"));
@@ -279,7 +279,7 @@ TEST(DataCache, SaysHowFarItIsAndThenThatTheDataIsThere) {
   EXPECT_EQ(folders.Cached("last"), "1234");
 }
 
-TEST(DataCache, SaysWhyTheDataWillNeverBeThere) {
+TEST(DataCache, ReportsWhyTheDataCannotBeCopied) {
   DataCacheFolders folders;
   boost::asio::io_context io;
   News told;

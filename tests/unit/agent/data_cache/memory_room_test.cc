@@ -38,7 +38,7 @@ TEST(MemoryRoom, OnlyAVolumeInMemoryCountsAgainstIt) {
   EXPECT_FALSE(ReadMemoryRoom("/no/such/folder", Sources(kernel)).ok());
 }
 
-TEST(MemoryRoom, SaysWhatIsTooSmallAndWhatToDo) {
+TEST(MemoryRoom, ReportsWhatIsTooSmallAndWhatToDo) {
   const SourceSize data{
       .bytes = 140 * kGiB, .bytes_in_pages = 140 * kGiB, .files = 17, .entries = 20};
   const MemoryRoom enough{

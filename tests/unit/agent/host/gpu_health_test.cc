@@ -15,14 +15,14 @@ TEST(GpuHealth, AFatalXidMakesADeviceUselessOnceAndItsOwnAlone) {
   EXPECT_FALSE(health.Lost("GPU-b"));
 }
 
-TEST(GpuHealth, OneThatDoesNotAnswerIsUselessAndNobodysIsNone) {
+TEST(GpuHealth, OneThatDoesNotAnswerIsUnhealthyAndAnUnnamedOneIsIgnored) {
   GpuHealth health;
   EXPECT_TRUE(health.Note({"GPU-a", 0, "GPU is lost"}));
   EXPECT_FALSE(health.Note({"", 79}));
   EXPECT_FALSE(health.Lost(""));
 }
 
-TEST(GpuHealth, SaysWhatTheRankSaidAndWhatMadeTheDeviceUseless) {
+TEST(GpuHealth, ReportsTheRanksErrorAndWhatMadeTheDeviceUnhealthy) {
   GpuHealth health;
   EXPECT_EQ(health.WhyUnhealthy(2, "", {}), "the GPU of slot 2: its rank reported it as unhealthy");
   EXPECT_EQ(health.WhyUnhealthy(2, "GPU-a", {"one", "step 7: CUDA reported no", "two"}),

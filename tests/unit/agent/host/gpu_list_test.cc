@@ -51,10 +51,10 @@ TEST(GpuList, WhatNvidiaSmiLists) {
   EXPECT_THAT(ListedGpus("No devices were found\n"), IsEmpty());
 }
 
-TEST(GpuList, WhatADevicePluginSays) {
-  EXPECT_THAT(GivenGpus("GPU-aa,MIG-cc"), ElementsAre("GPU-aa", "MIG-cc"));
+TEST(GpuList, TakesUuidsFromADevicePlugin) {
+  EXPECT_THAT(AssignedGpus("GPU-aa,MIG-cc"), ElementsAre("GPU-aa", "MIG-cc"));
   for (const char* other : {"all", "none", "void", "0,1", ""}) {
-    EXPECT_THAT(GivenGpus(other), IsEmpty()) << other;
+    EXPECT_THAT(AssignedGpus(other), IsEmpty()) << other;
   }
 }
 

@@ -81,7 +81,7 @@ TEST_F(GpuWatching, FindsWhatThisContainerMayUse) {
                           Device("", "GPU is lost"), Device("MIG-c1"), Device("MIG-c2")));
 }
 
-TEST_F(GpuWatching, TellsWhatBefallsThem) {
+TEST_F(GpuWatching, ReportsTheirErrors) {
   Driver("gpu GPU-a\ngpu GPU-b\nmig MIG-1 1\nmig MIG-2 2\n");
   on_list = [this] {
     Driver("gpu GPU-a\ngpu GPU-b\nmig MIG-1 1\nmig MIG-2 2\nxid 31 MIG-2\nxid 79 GPU-a\n");
@@ -94,7 +94,7 @@ TEST_F(GpuWatching, TellsWhatBefallsThem) {
                           AllOf(Field(&GpuTrouble::uuid, "GPU-a"), Field(&GpuTrouble::xid, 79))));
 }
 
-TEST_F(GpuWatching, AGpuThatGoesWithoutAWordIsFoundByAskingEach) {
+TEST_F(GpuWatching, AGpuThatIsLostWithoutAnEventIsFoundByPolling) {
   Driver("gpu GPU-a\ngpu GPU-b\n");
   on_list = [this] { Driver("gpu GPU-a\nlost GPU-b\n"); };
 
@@ -114,7 +114,7 @@ TEST_F(GpuWatching, ADriverThatHangsIsLeftBehind) {
   EXPECT_THAT(list.devices, IsEmpty());
 }
 
-TEST_F(GpuWatching, WithoutTheLibraryNobodyCanSay) {
+TEST_F(GpuWatching, ReportsThatTheLibraryIsMissing) {
   Watch(0, std::chrono::seconds(60), "libno-such-nvml.so.1");
 
   EXPECT_FALSE(list.hangs);

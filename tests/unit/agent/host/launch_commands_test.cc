@@ -86,7 +86,7 @@ TEST_F(LaunchCommandsTest, KnowNothingThatOnlyTheAgentNeeds) {
   EXPECT_THAT(environment, Not(Contains(StartsWith(control::kEnvCredentialsDir))));
 }
 
-TEST_F(LaunchCommandsTest, ThatCannotBeStartedSayWhy) {
+TEST_F(LaunchCommandsTest, ThatCannotBeStartedReportWhy) {
   config_.container["PATH"] = "/nowhere";
 
   commands_.Run({7, "true"});
@@ -95,7 +95,7 @@ TEST_F(LaunchCommandsTest, ThatCannotBeStartedSayWhy) {
   EXPECT_THAT(exited_->fault, HasSubstr("sh"));
 }
 
-TEST_F(LaunchCommandsTest, EndWhenTheyAreTold) {
+TEST_F(LaunchCommandsTest, EndOnRequest) {
   commands_.Run({7, "sleep 600; true"});
   commands_.End(8);
   commands_.End(7);
@@ -105,7 +105,7 @@ TEST_F(LaunchCommandsTest, EndWhenTheyAreTold) {
   EXPECT_EQ(exited_->signal, SIGTERM);
 }
 
-TEST_F(LaunchCommandsTest, OfALauncherThatIsGoneEndUnheard) {
+TEST_F(LaunchCommandsTest, OfALostLauncherEndWithoutAReport) {
   commands_.Run({7, "echo $$; exec sleep 600"});
   while (out_.empty()) io_.run_one();
   const std::string pid = out_.substr(0, out_.find('\n'));

@@ -88,7 +88,7 @@ TEST(MemoryGroup, NoLimitIsNone) {
   EXPECT_FALSE(TightestOf(kernel).has_value());
 }
 
-TEST(MemoryGroup, BothVersionsTellLimitPeakAndKills) {
+TEST(MemoryGroup, BothVersionsReportLimitPeakAndKills) {
   FakeGroups version1;
   version1.Version1(7);
   FakeGroups version2;
@@ -149,7 +149,7 @@ TEST(OomWatch, OnlyWhatTheKernelEndsIsALackOfMemory) {
   EXPECT_TRUE(watch.Explain({128 + SIGKILL, 0}, now).has_value());  // the exit code of a shell
 }
 
-TEST(OomWatch, AKillOfSomebodyElseExplainsNothingLater) {
+TEST(OomWatch, AKillOfAnotherProcessExplainsNothingLater) {
   FakeGroups groups;
   groups.Version2(0);
   OomWatch watch(MemoryGroup::Find(groups.Groups()));
@@ -160,7 +160,7 @@ TEST(OomWatch, AKillOfSomebodyElseExplainsNothingLater) {
   EXPECT_FALSE(watch.Explain(kBySigkill, now + 3s).has_value());
 }
 
-TEST(OomWatch, WithoutAControlGroupNothingIsSaid) {
+TEST(OomWatch, WithoutAControlGroupItReportsNothing) {
   OomWatch watch(std::nullopt);
   EXPECT_FALSE(watch.Explain(kBySigkill, OomWatch::Time{1h}).has_value());
 }

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST(ProgramSigns, AreItsStartWhatItPrintsAndItsHeartbeatFile) {
+TEST(ProgramSigns, AreItsStartItsOutputAndItsHeartbeatFile) {
   const trainer::TemporaryFolder folder;
   const control::Epoch first{1, 1};
   const control::Epoch next{1, 2};

@@ -30,7 +30,7 @@ TEST_F(AttachPeersTest, ASlowAttachHoldsItsSlotUntilItHasTakenWhatItWasSent) {
   EXPECT_THAT(pauses, ElementsAre(Pair(3, true), Pair(3, false)));
 }
 
-TEST_F(AttachPeersTest, OneThatGoesOrIsClosedHoldsNobody) {
+TEST_F(AttachPeersTest, OneThatDisconnectsOrIsClosedPausesNoRank) {
   attaches.OnQueued(7, AttachPeers::kMaxQueuedBytes);
   attaches.Remove(7);
 
@@ -39,7 +39,7 @@ TEST_F(AttachPeersTest, OneThatGoesOrIsClosedHoldsNobody) {
   EXPECT_EQ(attaches.Pid(7), -1);
 }
 
-TEST_F(AttachPeersTest, OneThatIsGonePausesNothing) {
+TEST_F(AttachPeersTest, OneThatHasDisconnectedPausesNothing) {
   attaches.Remove(7);
   pauses.clear();
 

@@ -54,7 +54,7 @@ class LauncherLinkTest : public testing::Test {
                     .redial = 20ms,
                     .superseded_retry = 20ms,
                     .silence_limit = silence_limit,
-                    .gone_after = gone_after},
+                    .unreachable_after = unreachable_after},
         LauncherLink::Handlers{
             .hello = [] { return control::AgentHello{}; },
             .on_welcome =
@@ -65,7 +65,7 @@ class LauncherLinkTest : public testing::Test {
             .on_message = [this](const Message& message) { heard.push_back(message); },
             .on_refused = [this](const std::string& reason) { refused = reason; },
             .on_drained = [this] { ++drained; },
-            .on_gone = [this] { ++gone; }});
+            .on_unreachable = [this] { ++unreachable; }});
     link->Start();
   }
 
@@ -76,7 +76,7 @@ class LauncherLinkTest : public testing::Test {
     return done();
   }
   template <typename Wanted>
-  std::int64_t Heard(std::size_t connection) const {
+  std::int64_t Received(std::size_t connection) const {
     if (connection >= accepteds.size()) return 0;
     const auto& messages = accepteds[connection]->heard;
     return std::count_if(messages.begin(), messages.end(), [](const Message& message) {
@@ -93,24 +93,24 @@ class LauncherLinkTest : public testing::Test {
   std::vector<Message> heard;
   std::string refused;
   int drained = 0;
-  std::chrono::milliseconds gone_after = 600s;
-  int gone = 0;
+  std::chrono::milliseconds unreachable_after = 600s;
+  int unreachable = 0;
   std::vector<std::unique_ptr<Accepted>> accepteds;
   std::unique_ptr<control::LineListener> listener;
   std::unique_ptr<LauncherLink> link;
 };
 
-TEST_F(LauncherLinkTest, SaysHelloAndKeepsUpTheHeartbeatsThatTheWelcomeAsksFor) {
+TEST_F(LauncherLinkTest, SendsAHelloAndTheHeartbeatsThatTheWelcomeAsksFor) {
   StartLink();
 
-  ASSERT_TRUE(Until([this] { return Heard<control::Heartbeat>(0) >= 5; }));
-  EXPECT_EQ(Heard<control::AgentHello>(0), 1);
+  ASSERT_TRUE(Until([this] { return Received<control::Heartbeat>(0) >= 5; }));
+  EXPECT_EQ(Received<control::AgentHello>(0), 1);
   EXPECT_EQ(terms, std::vector<std::int64_t>{3});
   EXPECT_GT(drained, 0);
 }
 
-TEST_F(LauncherLinkTest, SaysOnceThatNoLauncherCameBack) {
-  gone_after = 300ms;
+TEST_F(LauncherLinkTest, ReportsOnceThatNoLauncherCameBack) {
+  unreachable_after = 300ms;
   StartLink();
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
   accepteds[0]->connection->Close("a short break");
@@ -118,14 +118,14 @@ TEST_F(LauncherLinkTest, SaysOnceThatNoLauncherCameBack) {
   answer.reset();
   accepteds[1]->connection->Close("for good");
 
-  ASSERT_TRUE(Until([this] { return gone > 0; }));
+  ASSERT_TRUE(Until([this] { return unreachable > 0; }));
   EXPECT_EQ(terms.size(), 2U);
   io.run_for(400ms);
-  EXPECT_EQ(gone, 1);
+  EXPECT_EQ(unreachable, 1);
 }
 
 TEST_F(LauncherLinkTest, AShortBreakIsNoEnd) {
-  gone_after = 500ms;
+  unreachable_after = 500ms;
   StartLink();
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
   accepteds[0]->connection->Close("a short break");
@@ -133,7 +133,7 @@ TEST_F(LauncherLinkTest, AShortBreakIsNoEnd) {
 
   io.run_for(800ms);
 
-  EXPECT_EQ(gone, 0);
+  EXPECT_EQ(unreachable, 0);
 }
 
 TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
@@ -141,10 +141,10 @@ TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
 
   ASSERT_TRUE(Until([this] { return terms.size() >= 2; }));
   EXPECT_TRUE(Until([this] { return accepteds[0]->closed; }));
-  EXPECT_EQ(Heard<control::AgentHello>(1), 1);
+  EXPECT_EQ(Received<control::AgentHello>(1), 1);
 }
 
-TEST_F(LauncherLinkTest, ALauncherWithSeldomHeartbeatsIsNotSilentBetweenThem) {
+TEST_F(LauncherLinkTest, ALauncherWithRareHeartbeatsIsNotSilentBetweenThem) {
   answer = control::Welcome{3, 600};
   StartLink(100ms);
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
@@ -176,7 +176,7 @@ TEST_F(LauncherLinkTest, ABrokenConnectionIsDialledAgainAndKnowsNoMessagesMeanwh
   ASSERT_TRUE(Until([this] { return link->welcomed(); }));
   link->Send(control::RankReady{0, "n-1"});
 
-  ASSERT_TRUE(Until([this] { return Heard<control::RankReady>(1) == 1; }));
+  ASSERT_TRUE(Until([this] { return Received<control::RankReady>(1) == 1; }));
 }
 
 TEST_F(LauncherLinkTest, ALauncherThatWasSupersededIsHungUpOnAndDialledAgain) {
@@ -190,7 +190,7 @@ TEST_F(LauncherLinkTest, ALauncherThatWasSupersededIsHungUpOnAndDialledAgain) {
   EXPECT_TRUE(Until([this] { return link->welcomed(); }));
 }
 
-TEST_F(LauncherLinkTest, ARefusalIsToldWithItsReason) {
+TEST_F(LauncherLinkTest, ARefusalIsReportedWithItsReason) {
   answer = control::Refused{"this Pod was declared lost"};
   StartLink();
 
@@ -218,7 +218,7 @@ TEST_F(LauncherLinkTest, FinishSendsWhatIsQueuedAndDialsNoMore) {
   link->Finish([&finished] { finished = true; });
 
   ASSERT_TRUE(Until([&finished] { return finished; }));
-  EXPECT_EQ(Heard<control::AgentLeaving>(0), 1);
+  EXPECT_EQ(Received<control::AgentLeaving>(0), 1);
   EXPECT_EQ(accepteds.size(), 1U);
 }
 

@@ -59,7 +59,7 @@ TEST_F(ProgramNeeds, OfAScriptItsInterpretersLoaderIsAsked) {
   EXPECT_THAT(questions[0].argv, Contains("/usr/bin/sh"));
 }
 
-TEST_F(ProgramNeeds, NobodyIsAskedAboutWhatIsNoDynamicProgram) {
+TEST_F(ProgramNeeds, ALoaderIsAskedOnlyAboutDynamicPrograms) {
   EXPECT_THAT(QuestionsAboutProgram(With({"no-such-program"})), IsEmpty());
   EXPECT_THAT(QuestionsAboutProgram(With({Write("empty", "")})), IsEmpty());
   std::ifstream whole("/bin/sh", std::ios::binary);

@@ -110,7 +110,7 @@ TEST_F(KillWatchTest, BelievesTheKernelAndNotTheRank) {
   close(file);
 }
 
-TEST(SaysKilled, OfAProcessThatSigkillEndsAlone) {
+TEST(StatShowsKill, OfAProcessThatSigkillEndsAlone) {
   struct Row {
     const char* name;
     std::function<void()> end;
@@ -130,17 +130,17 @@ TEST(SaysKilled, OfAProcessThatSigkillEndsAlone) {
   EXPECT_FALSE(IsBeingKilled(getpid()));
 }
 
-TEST(SaysKilled, NothingOfWhatIsNoStat) {
+TEST(StatShowsKill, NothingOfWhatIsNoStat) {
   const std::string fields = " Z 1 1 1 0 -1 4";  // the flags show that the process is exiting
   std::string rest;
   for (int field = 0; field < 42; ++field) rest += " 0";
-  EXPECT_TRUE(SaysKilled("7 (a) b)" + fields + rest + " 9"));
-  EXPECT_TRUE(SaysKilled("7 (a)" + fields + rest + " 137")) << "with a core";
-  EXPECT_FALSE(SaysKilled("7 (a)" + fields + rest + " 15"));
-  EXPECT_FALSE(SaysKilled("7 (a)" + fields + rest));
-  EXPECT_FALSE(SaysKilled("7 (a) R 1 1 1 0 -1 8" + rest + " 9"));
-  EXPECT_FALSE(SaysKilled("7 (a"));
-  EXPECT_FALSE(SaysKilled(""));
+  EXPECT_TRUE(StatShowsKill("7 (a) b)" + fields + rest + " 9"));
+  EXPECT_TRUE(StatShowsKill("7 (a)" + fields + rest + " 137")) << "with a core";
+  EXPECT_FALSE(StatShowsKill("7 (a)" + fields + rest + " 15"));
+  EXPECT_FALSE(StatShowsKill("7 (a)" + fields + rest));
+  EXPECT_FALSE(StatShowsKill("7 (a) R 1 1 1 0 -1 8" + rest + " 9"));
+  EXPECT_FALSE(StatShowsKill("7 (a"));
+  EXPECT_FALSE(StatShowsKill(""));
 }
 
 }  // namespace

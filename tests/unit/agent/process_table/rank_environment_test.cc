@@ -72,7 +72,7 @@ TEST(RankEnvironment, LeavesTheUsersThreadCountAlone) {
   EXPECT_THAT(RankEnvironment(config, 0, 8), Contains("OMP_NUM_THREADS=3"));
 }
 
-TEST(RankEnvironment, TakesNcclAndGlooToTheJobsInterfacesUnlessTheContainerSaysOtherwise) {
+TEST(RankEnvironment, SetsInterfacesOfNcclAndGlooUnlessTheContainerDoes) {
   Config config = TwoSlots();
   EXPECT_THAT(RankEnvironment(config, 0, 8), Not(Contains(HasSubstr("SOCKET_IFNAME"))));
 
@@ -116,7 +116,7 @@ ProgramPlace ThirdOfFour() {
           .master_address = "10.0.0.1"};
 }
 
-TEST(ProgramEnvironment, SaysWhereTheProgramIsInItsWorldAndWhereThatMeets) {
+TEST(ProgramEnvironment, SetsTheProgramsRankAndRendezvous) {
   Config config = TwoSlots();
   config.container["RANK"] = "77";
   const auto environment = ProgramEnvironment(config, ThirdOfFour(), 8, 20123);
@@ -133,7 +133,7 @@ TEST(ProgramEnvironment, SaysWhereTheProgramIsInItsWorldAndWhereThatMeets) {
   EXPECT_THAT(environment, Not(Contains(HasSubstr("RINGMASTER_AGENT_SOCKET"))));
 }
 
-TEST(ProgramEnvironment, TellsTorchrunWhatItsOptionsWould) {
+TEST(ProgramEnvironment, SetsWhatTorchrunsOptionsWould) {
   Config config = TwoSlots();
   config.spec.slots_per_worker = 1;
   config.spec.ranks_per_process = 8;

@@ -59,7 +59,7 @@ void SetChildSignalBlocked(bool blocked) {
 }
 
 // Blocks SIGCHLD to delay the end of the process, as if freeing its memory took long.
-TEST_F(RankProcessesTest, AKilledRankIsToldOfBeforeItHasEnded) {
+TEST_F(RankProcessesTest, AKilledRankIsReportedBeforeItHasEnded) {
   SetChildSignalBlocked(true);
   ASSERT_TRUE(ranks.Start(1).ok());
   ASSERT_TRUE(RunUntil([&] { return printed == "sleeping\n"; })) << printed;

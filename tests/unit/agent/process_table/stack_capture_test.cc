@@ -107,7 +107,7 @@ int Frames(const std::string& text) {
   return count;
 }
 
-TEST(RankPage, SaysWhereTheRankStands) {
+TEST(RankPage, ReportsTheRanksPosition) {
   const auto page = MakePage();
   EXPECT_FALSE(page->Read()) << "nobody wrote there";
   const Child rank([&](const std::function<void()>& ready) {
@@ -136,7 +136,7 @@ TEST(RankPage, SaysWhereTheRankStands) {
   EXPECT_LE(reading->position.moved_nanos, now);
 }
 
-TEST(RankPage, SaysHowFarTheRankHasComeIntoANewWorldWhereItHasAppliedNothing) {
+TEST(RankPage, ReportsTheRanksProgressInANewWorldBeforeItAppliesAStep) {
   const auto page = MakePage();
   const control::CollectiveCounts counts{3, 2, control::CollectiveKind::kAllGather};
   const Child rank([&](const std::function<void()>& ready) {
@@ -315,7 +315,7 @@ TEST(StackCapture, LeavesAProcessAloneThatHasNoHandler) {
   EXPECT_TRUE(other.Lives());
 }
 
-TEST(StackCapture, SaysNothingOfAProcessThatIsGone) {
+TEST(StackCapture, ReportsNothingOfAProcessThatHasEnded) {
   pid_t gone = 0;
   {
     const Child child([](const std::function<void()>& ready) {

@@ -35,7 +35,7 @@ TEST(StackText, SurvivesAnyText) {
   }
 }
 
-TEST(StackText, SaysFramesShortly) {
+TEST(StackText, AbbreviatesFrames) {
   const std::pair<const char*, std::string> cases[] = {
       {"/usr/lib/libc.so.6(read+0x1) [0x7f]", "libc.so.6(read+0x1)"},
       {"/bin/program(i+0x1) [0x7f]", "program(i+0x1)"},  // a C function named i, not the type int

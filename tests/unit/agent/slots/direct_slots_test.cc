@@ -45,9 +45,9 @@ TEST_F(DirectSlotsTest, TheAttachStartsTheProgramWhenTheGateOpens) {
 
 TEST_F(DirectSlotsTest, ItsExitIsPassedOnWithPodAndRank) {
   slots.OnAttachExit(7, {Code(3)});
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 1U);
   EXPECT_EQ(exits[0].exit.rank, 1);
   EXPECT_EQ(exits[0].exit.exit_code, 3);
@@ -78,13 +78,13 @@ TEST_F(DirectSlotsTest, AnExitCountsOnceAndOnlyThatOfTheAttachInItsWorld) {
   slots.OnAttach(8, TestAttach(2, 0, true));  // an attach of another mpirun
   slots.OnAttach(9, TestAttach(1, 5, true));  // a slot that does not exist
   for (const AttachId attach : {8, 9, 10}) slots.OnAttachExit(attach, {Code(4)});
-  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<RankExited>(), IsEmpty());
   EXPECT_TRUE(slots.AnyRankRunning());
 
   for (const int code : {3, 4}) slots.OnAttachExit(7, {Code(code)});
 
-  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
-  EXPECT_EQ(actions.Told<RankExited>()[0].exit.exit_code, 3);
+  ASSERT_EQ(actions.Sent<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Sent<RankExited>()[0].exit.exit_code, 3);
   EXPECT_FALSE(slots.AnyRankRunning());
 }
 
@@ -95,31 +95,31 @@ TEST_F(DirectSlotsTest, NoProgramRunsBeforeItsWorld) {
   fresh.OnAttachExit(8, {Code(4)});
   fresh.OnStopEpoch({{1, 1}, 500});
 
-  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<RankExited>(), IsEmpty());
   EXPECT_THAT(actions.stopped_attaches, IsEmpty());
 }
 
 TEST_F(DirectSlotsTest, ALackOfMemoryIsReportedAlsoWhereItTookTheAttach) {
   actions.out_of_memory = control::OutOfMemory{100, 99};
 
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 1U);
   ASSERT_TRUE(exits[0].exit.out_of_memory.has_value());
   EXPECT_EQ(exits[0].exit.out_of_memory->limit_bytes, 100);
 }
 
 TEST_F(DirectSlotsTest, AnAttachThatVanishesTakesItsProgramAlong) {
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 1U);
   EXPECT_EQ(exits[0].exit.signal, SIGKILL);
   EXPECT_FALSE(slots.AnyRankRunning());
 }
 
-TEST_F(DirectSlotsTest, StopGoesToTheAttach) {
+TEST_F(DirectSlotsTest, StopIsPassedToTheAttach) {
   slots.OnStopEpoch({{1, 1}, 500});
 
   EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
@@ -162,16 +162,16 @@ TEST_F(DirectSlotsTest, NothingStartsOnceTheAgentEnds) {
 TEST_F(DirectSlotsTest, ALateGoodbyeOfAnOldAttachEndsNothing) {
   slots.OnAttach(8, TestAttach(2, 0, true));
   slots.OnStartEpoch(TestStart({1, 2}, 2, {""}));
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
-  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<RankExited>(), IsEmpty());
   EXPECT_TRUE(slots.AnyRankRunning());
 }
 
 TEST_F(DirectSlotsTest, AnotherEpochIsAnotherRunOfAnotherAttach) {
   slots.OnStopEpoch({{1, 1}, 500});
   slots.OnAttachExit(7, {Code(143)});
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
   slots.OnAttach(8, TestAttach(2, 0, true));
   slots.OnStartEpoch(TestStart({1, 2}, 2, {""}));
@@ -186,8 +186,8 @@ TEST_F(DirectSlotsTest, AWelcomeRepeatsAttachAndExit) {
 
   ASSERT_TRUE(slots.OnWelcome(1));
 
-  EXPECT_EQ(actions.Told<control::SlotAttached>().size(), 1U);
-  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::SlotAttached>().size(), 1U);
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 1U);
 }
 
 // A new program waits for the end of the old one, because they would share a GPU.
@@ -196,32 +196,32 @@ TEST_F(DirectSlotsTest, AFormerLaunchersProgramIsWaitedForAndItsAttachIsNoNewOne
   actions.to_launcher.clear();
 
   ASSERT_TRUE(slots.OnWelcome(2));
-  EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<control::SlotAttached>(), IsEmpty());
   EXPECT_THAT(actions.closed_attaches, ElementsAre(8));
   slots.OnStopEpoch({{1, 1}, 500});
   EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
   ASSERT_TRUE(slots.OnWelcome(3)) << "that one was lost, too";
-  EXPECT_TRUE(slots.EndsFormerPrograms());
+  EXPECT_TRUE(slots.FormerProgramsRun());
   slots.OnAttachExit(7, {Code(0)});
 
-  EXPECT_FALSE(slots.EndsFormerPrograms());
+  EXPECT_FALSE(slots.FormerProgramsRun());
 }
 
 TEST_F(DirectSlotsTest, AFormerAttachThatVanishesIsNotWaitedFor) {
-  EXPECT_FALSE(slots.EndsFormerPrograms()) << "its launcher leads";
+  EXPECT_FALSE(slots.FormerProgramsRun()) << "its launcher leads";
   ASSERT_TRUE(slots.OnWelcome(2));
-  EXPECT_TRUE(slots.EndsFormerPrograms());
+  EXPECT_TRUE(slots.FormerProgramsRun());
 
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
-  EXPECT_FALSE(slots.EndsFormerPrograms());
+  EXPECT_FALSE(slots.FormerProgramsRun());
 }
 
 TEST_F(DirectSlotsTest, LeavesAtOnce) {
   EXPECT_FALSE(slots.Leave("told to go")) << "its program cannot be taken out of its world";
   slots.End(std::chrono::milliseconds(10));
 
-  EXPECT_EQ(actions.Told<control::AgentLeaving>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::AgentLeaving>().size(), 1U);
   EXPECT_THAT(actions.stopped_attaches, ElementsAre(7));
 }
 
@@ -241,7 +241,7 @@ class AgentsProgram : public testing::Test {
   }
   std::vector<int> ReportedCodes() const {
     std::vector<int> codes;
-    for (const RankExited& exited : actions.Told<RankExited>()) {
+    for (const RankExited& exited : actions.Sent<RankExited>()) {
       codes.push_back(exited.exit.exit_code);
     }
     return codes;
@@ -268,12 +268,12 @@ TEST_F(AgentsProgram, StartsInEachSlotAndKnowsItsPlace) {
   EXPECT_EQ(slots.InWorld().size(), 2U);
 }
 
-TEST_F(AgentsProgram, ItsEndIsReportedOnceAndSaidAgainToTheNextLauncher) {
+TEST_F(AgentsProgram, ItsEndIsReportedOnceAndRepeatedToTheNextLauncher) {
   Start({1, 1});
   slots.OnRankExit(1, {{3, 0}, kLived, {"a traceback"}});
 
-  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
-  const control::RankExit exit = actions.Told<RankExited>()[0].exit;
+  ASSERT_EQ(actions.Sent<RankExited>().size(), 1U);
+  const control::RankExit exit = actions.Sent<RankExited>()[0].exit;
   EXPECT_EQ(exit.rank, 2);
   EXPECT_EQ(exit.exit_code, 3);
   EXPECT_THAT(exit.last_lines, ElementsAre("a traceback"));
@@ -290,7 +290,7 @@ TEST_F(AgentsProgram, IsStoppedWithItsWorldAndStartedInTheNextOne) {
   slots.OnStopEpoch({{1, 1}, 500});
   EXPECT_THAT(actions.stopped, ElementsAre(0, 1));
   for (const int slot : {0, 1}) slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
-  EXPECT_EQ(actions.Told<RankExited>().size(), 2U);
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 2U);
   EXPECT_FALSE(slots.AnyRankRunning());
 
   Start({1, 2});
@@ -312,24 +312,24 @@ TEST_F(AgentsProgram, TheNextOneWaitsForTheEndOfTheLastOne) {
   EXPECT_THAT(ReportedCodes(), IsEmpty()) << "of a world that is over";
 
   slots.OnStopEpoch({{1, 2}, 500});
-  EXPECT_EQ(actions.Told<RankExited>().size(), 1U) << "slot 1 never began in this one";
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 1U) << "slot 1 never began in this one";
   slots.OnRankExit(1, {{0, SIGKILL}, kLived, {}});
   EXPECT_EQ(actions.programs.size(), 3U);
-  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 1U);
 }
 
 TEST_F(AgentsProgram, AFormerLaunchersIsWaitedFor) {
   Start({1, 1});
-  EXPECT_FALSE(slots.EndsFormerPrograms());
+  EXPECT_FALSE(slots.FormerProgramsRun());
   ASSERT_TRUE(slots.OnWelcome(2));
-  EXPECT_TRUE(slots.EndsFormerPrograms());
+  EXPECT_TRUE(slots.FormerProgramsRun());
   slots.OnStopEpoch({{1, 1}, 500});
   for (const int slot : {0, 1}) {
-    EXPECT_TRUE(slots.EndsFormerPrograms());
+    EXPECT_TRUE(slots.FormerProgramsRun());
     slots.OnRankExit(slot, {{0, SIGTERM}, kLived, {}});
   }
 
-  EXPECT_FALSE(slots.EndsFormerPrograms());
+  EXPECT_FALSE(slots.FormerProgramsRun());
 }
 
 TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIsNot) {
@@ -342,15 +342,15 @@ TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIs
   Start({1, 2});
 
   EXPECT_THAT(ReportedCodes(), ElementsAre(127, 127, 80, 80));
-  EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines, ElementsAre("no such file"));
-  EXPECT_EQ(actions.Told<RankExited>().back().exit.rank, -1);
+  EXPECT_THAT(actions.Sent<RankExited>().back().exit.last_lines, ElementsAre("no such file"));
+  EXPECT_EQ(actions.Sent<RankExited>().back().exit.rank, -1);
 
   actions.start_error.clear();
   Start({1, 3});
   slots.OnRankExit(1, {{control::kExitNotStarted, 0}, kLived, {}});
 
-  EXPECT_EQ(actions.Told<RankExited>().back().exit.exit_code, control::kExitNotStarted);
-  EXPECT_EQ(actions.Told<RankExited>().back().exit.rank, 2) << "the program's own code";
+  EXPECT_EQ(actions.Sent<RankExited>().back().exit.exit_code, control::kExitNotStarted);
+  EXPECT_EQ(actions.Sent<RankExited>().back().exit.rank, 2) << "the program's own code";
 }
 
 TEST_F(AgentsProgram, TheLaunchersLogHasWhatRankZeroPrintsAndTheWorkersAll) {
@@ -362,18 +362,18 @@ TEST_F(AgentsProgram, TheLaunchersLogHasWhatRankZeroPrintsAndTheWorkersAll) {
 
   slots.OnRankOutput(0, false, "step 1\nst");
   slots.OnRankOutput(1, false, "step 1\n");
-  EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<control::SlotOutput>(), IsEmpty());
   actions.launcher_takes_output = true;
   slots.OnLauncherDrained();
   slots.OnRankExit(0, {{0, 0}, kLived, {}});
 
   EXPECT_EQ(actions.printed, "[0]step 1\nst[1]step 1\n[0]\n");
-  std::string told;
-  for (const auto& output : actions.Told<control::SlotOutput>()) {
+  std::string printed;
+  for (const auto& output : actions.Sent<control::SlotOutput>()) {
     EXPECT_EQ(output.rank, 0);
-    told += output.data;
+    printed += output.data;
   }
-  EXPECT_EQ(told, "step 1\nst\n");
+  EXPECT_EQ(printed, "step 1\nst\n");
 }
 
 TEST_F(AgentsProgram, EndsWithTheAgentAndNothingStartsAfterThat) {

@@ -54,12 +54,12 @@ class ElasticSlotsTest : public testing::Test {
 
 TEST_F(ElasticSlotsTest, ARankIsLoadedEarlyAndReportedWhenItCanJoin) {
   EXPECT_THAT(actions.started, ElementsAre(0));
-  EXPECT_THAT(actions.Told<RankReady>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<RankReady>(), IsEmpty());
 
   slots.OnRankHello(0);
 
-  ASSERT_EQ(actions.Told<RankReady>().size(), 1U);
-  EXPECT_EQ(actions.Told<RankReady>()[0].start, "n-1");
+  ASSERT_EQ(actions.Sent<RankReady>().size(), 1U);
+  EXPECT_EQ(actions.Sent<RankReady>()[0].start, "n-1");
 }
 
 TEST_F(ElasticSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
@@ -69,7 +69,7 @@ TEST_F(ElasticSlotsTest, ALackOfMemoryIsReportedWithTheEndItCaused) {
   Exit({-1, SIGKILL});
   Exit({-1, SIGKILL});
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 2U);
   ASSERT_TRUE(exits[0].exit.out_of_memory.has_value());
   EXPECT_EQ(exits[0].exit.out_of_memory->peak_bytes, 99);
@@ -82,8 +82,8 @@ TEST_F(ElasticSlotsTest, AKilledRankIsReportedAtOnceAndStartedAgainOnceItHasEnde
 
   slots.OnRankKilled(0, {"words"});
 
-  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
-  const RankExited first = actions.Told<RankExited>()[0];
+  ASSERT_EQ(actions.Sent<RankExited>().size(), 1U);
+  const RankExited first = actions.Sent<RankExited>()[0];
   EXPECT_EQ(first.epoch, (control::Epoch{1, 1}));
   EXPECT_EQ(first.exit.rank, 1);
   EXPECT_EQ(first.exit.start, "n-1");
@@ -97,8 +97,8 @@ TEST_F(ElasticSlotsTest, AKilledRankIsReportedAtOnceAndStartedAgainOnceItHasEnde
   actions.out_of_memory = control::OutOfMemory{100, 98};
   Exit({-1, SIGKILL}, seconds(60), {"last words"});
 
-  ASSERT_EQ(actions.Told<RankExited>().size(), 2U);
-  const RankExited second = actions.Told<RankExited>()[1];
+  ASSERT_EQ(actions.Sent<RankExited>().size(), 2U);
+  const RankExited second = actions.Sent<RankExited>()[1];
   EXPECT_EQ(second.exit.start, "n-1");
   ASSERT_TRUE(second.exit.out_of_memory.has_value());
   EXPECT_EQ(second.exit.out_of_memory->peak_bytes, 99);
@@ -114,7 +114,7 @@ TEST_F(ElasticSlotsTest, TheEndOfAKilledRankDoesNotTakeAnothersLackOfMemory) {
 
   Exit({-1, SIGKILL});
 
-  EXPECT_FALSE(actions.Told<RankExited>().back().exit.out_of_memory.has_value());
+  EXPECT_FALSE(actions.Sent<RankExited>().back().exit.out_of_memory.has_value());
   EXPECT_TRUE(actions.out_of_memory.has_value());
 }
 
@@ -124,8 +124,8 @@ TEST_F(ElasticSlotsTest, EveryStartIsAnotherMember) {
   Exit({-1, SIGKILL});
   slots.OnRankHello(0);
 
-  EXPECT_EQ(actions.Told<RankReady>().back().start, "n-2");
-  EXPECT_EQ(actions.Told<RankExited>().back().exit.start, "n-1");
+  EXPECT_EQ(actions.Sent<RankReady>().back().start, "n-2");
+  EXPECT_EQ(actions.Sent<RankExited>().back().exit.start, "n-1");
 }
 
 TEST_F(ElasticSlotsTest, ADeadRankIsReportedAndStartedAgainAtOnceAndItsAttachStays) {
@@ -133,7 +133,7 @@ TEST_F(ElasticSlotsTest, ADeadRankIsReportedAndStartedAgainAtOnceAndItsAttachSta
 
   Exit({-1, SIGKILL}, seconds(60), {"last words"});
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 1U);
   EXPECT_EQ(exits[0].epoch, (control::Epoch{1, 1}));
   EXPECT_EQ(exits[0].exit.rank, 1);
@@ -175,7 +175,7 @@ TEST_F(ElasticSlotsTest, ASuccessBeforeTheEndOfTrainingIsTheUsersError) {
 
   Exit({0, 0}, seconds(60), {"last words"});
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 1U);
   EXPECT_EQ(exits[0].exit.exit_code, 2);
   EXPECT_THAT(exits[0].exit.last_lines,
@@ -186,21 +186,21 @@ TEST_F(ElasticSlotsTest, ASuccessBeforeTheEndOfTrainingIsTheUsersError) {
 TEST_F(ElasticSlotsTest, BadDataBeforeTheGateIsTheRanksEndInTheFirstWorld) {
   slots.OnRankOutput(0, true, "bad data\n");
   Exit({2, 0}, seconds(1), {"bad data"});
-  ASSERT_EQ(actions.Told<RankExited>().size(), 1U);
-  EXPECT_EQ(actions.Told<RankExited>()[0].epoch, control::Epoch{});
-  EXPECT_EQ(actions.Told<RankExited>()[0].exit.rank, -1);
+  ASSERT_EQ(actions.Sent<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Sent<RankExited>()[0].epoch, control::Epoch{});
+  EXPECT_EQ(actions.Sent<RankExited>()[0].exit.rank, -1);
 
   slots.OnAttach(7, TestAttach(1, 0));
   slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
   slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
 
-  const auto exits = actions.Told<RankExited>();
+  const auto exits = actions.Sent<RankExited>();
   ASSERT_EQ(exits.size(), 2U);
   EXPECT_EQ(exits[1].epoch, (control::Epoch{1, 1}));
   EXPECT_EQ(exits[1].exit.rank, 1);
   EXPECT_EQ(exits[1].exit.exit_code, 2);
-  ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
-  EXPECT_EQ(actions.Told<control::SlotOutput>()[0].data, "bad data\n");
+  ASSERT_EQ(actions.Sent<control::SlotOutput>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::SlotOutput>()[0].data, "bad data\n");
   ASSERT_EQ(AttachExits().size(), 1U);
   EXPECT_EQ(AttachExits()[0].exit.exit_code, 2);
   EXPECT_THAT(actions.started, ElementsAre(0));
@@ -229,14 +229,14 @@ TEST_F(ElasticSlotsTest, AProgramThatCannotStartIsAnExitWithCode127) {
 
   none.OnStartEpoch(TestStart({1, 1}, 1, {""}));
 
-  const auto exits = broken.Told<RankExited>();
+  const auto exits = broken.Sent<RankExited>();
   ASSERT_FALSE(exits.empty());
   EXPECT_EQ(exits.back().epoch, (control::Epoch{1, 1}));
   EXPECT_EQ(exits.back().exit.exit_code, 127);
   EXPECT_THAT(exits.back().exit.last_lines, ElementsAre("there is no program"));
 }
 
-TEST_F(ElasticSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyIsToldOfAnEnd) {
+TEST_F(ElasticSlotsTest, ARankThatTheMachineCannotStartNowIsRetriedAndNoExitIsReported) {
   OpenGate();
   actions.start_error = "no more processes";
   actions.start_error_kind = ErrorKind::kUnavailable;
@@ -251,7 +251,7 @@ TEST_F(ElasticSlotsTest, ARankThatTheMachineCannotStartNowIsTriedAgainAndNobodyI
   slots.OnRankHello(0);
 
   EXPECT_THAT(actions.started, ElementsAre(0, 0));
-  EXPECT_EQ(actions.Told<RankExited>().size(), 1U) << "only of the one that was killed";
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 1U) << "only of the one that was killed";
   EXPECT_EQ(FakeSlotActions::Of<control::RankEpoch>(actions.to_rank[0]).back().epoch,
             (control::Epoch{1, 2}));
   EXPECT_THAT(AttachExits(), IsEmpty());
@@ -275,7 +275,7 @@ TEST_F(ElasticSlotsTest, TheAttachOfAStoppedRankEndsWithoutAnErrorAndAFreshRankI
 
   Exit({-1, SIGTERM});
 
-  EXPECT_EQ(actions.Told<RankExited>().back().exit.signal, SIGTERM);
+  EXPECT_EQ(actions.Sent<RankExited>().back().exit.signal, SIGTERM);
   ASSERT_EQ(AttachExits().size(), 1U);
   EXPECT_EQ(AttachExits()[0].exit.exit_code, 0);
   EXPECT_THAT(actions.started, ElementsAre(0, 0));
@@ -306,67 +306,67 @@ TEST_F(ElasticSlotsTest, OutputIsHeldUntilTheGateOpens) {
   EXPECT_EQ(FakeSlotActions::Of<RankOutput>(actions.to_attach[8])[0].data, "loading\n");
 }
 
-TEST_F(ElasticSlotsTest, AJoinersOutputGoesToTheLauncherWithItsRank) {
+TEST_F(ElasticSlotsTest, AJoinersOutputIsSentToTheLauncherWithItsRank) {
   slots.OnRankOutput(0, false, "loading\n");
   slots.OnRankHello(0);
-  EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<control::SlotOutput>(), IsEmpty());
 
   slots.OnStartEpoch(TestStart({1, 4}, 1, {"n-1"}));
   slots.OnRankOutput(0, true, "step 1\n");
 
-  const auto output = actions.Told<control::SlotOutput>();
+  const auto output = actions.Sent<control::SlotOutput>();
   ASSERT_EQ(output.size(), 2U);
   EXPECT_EQ(output[0].data, "loading\n");
   EXPECT_EQ(output[0].rank, 1);
   EXPECT_TRUE(output[1].is_stderr);
 }
 
-TEST_F(ElasticSlotsTest, OutputGoesToTheLauncherOnceTheAttachIsGone) {
+TEST_F(ElasticSlotsTest, OutputIsSentToTheLauncherOnceTheAttachHasDisconnected) {
   OpenGate();
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
 
   slots.OnRankOutput(0, false, "step 2\n");
 
-  ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
+  ASSERT_EQ(actions.Sent<control::SlotOutput>().size(), 1U);
 }
 
 TEST_F(ElasticSlotsTest, OutputWaitsForALauncherThatIsAway) {
   OpenGate();
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
   actions.launcher_takes_output = false;
   slots.OnRankOutput(0, false, "step 2\n");
-  EXPECT_THAT(actions.Told<control::SlotOutput>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<control::SlotOutput>(), IsEmpty());
 
   actions.launcher_takes_output = true;
   ASSERT_TRUE(slots.OnWelcome(2));
 
-  ASSERT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
-  EXPECT_EQ(actions.Told<control::SlotOutput>()[0].data, "step 2\n");
+  ASSERT_EQ(actions.Sent<control::SlotOutput>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::SlotOutput>()[0].data, "step 2\n");
 }
 
 TEST_F(ElasticSlotsTest, OutputWaitsForALauncherThatIsSlow) {
   OpenGate();
-  slots.OnAttachGone(7);
+  slots.OnAttachDisconnected(7);
   actions.launcher_takes_output = false;
   slots.OnRankOutput(0, false, "step 2\n");
 
   actions.launcher_takes_output = true;
   slots.OnLauncherDrained();
 
-  EXPECT_EQ(actions.Told<control::SlotOutput>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::SlotOutput>().size(), 1U);
 }
 
 TEST_F(ElasticSlotsTest, SlotsThatDoNotExistAreReportedForTheGateToJudge) {
   slots.OnAttach(7, TestAttach(1, 5));
 
-  ASSERT_EQ(actions.Told<control::SlotAttached>().size(), 1U);
-  EXPECT_EQ(actions.Told<control::SlotAttached>()[0].slot, 5);
+  ASSERT_EQ(actions.Sent<control::SlotAttached>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::SlotAttached>()[0].slot, 5);
 }
 
 TEST_F(ElasticSlotsTest, ADirectAttachHasNoPlaceHere) {
   slots.OnAttach(7, TestAttach(1, 0, /*direct=*/true));
 
-  EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<control::SlotAttached>(), IsEmpty());
   EXPECT_EQ(AttachExits().size(), 1U);
 }
 
@@ -374,7 +374,7 @@ TEST_F(ElasticSlotsTest, WhoLeavesTrainsOnUntilItIsTakenOutOfItsWorld) {
   OpenGate();
 
   EXPECT_TRUE(slots.Leave("told to go"));
-  EXPECT_EQ(actions.Told<control::AgentLeaving>()[0].reason, "told to go");
+  EXPECT_EQ(actions.Sent<control::AgentLeaving>()[0].reason, "told to go");
   EXPECT_THAT(actions.stopped, IsEmpty());
   EXPECT_FALSE(slots.Drained());
 
@@ -454,7 +454,7 @@ TEST_F(ElasticSlotsTest, TheEndEndsRanksAndAttachesAndStartsNothing) {
   EXPECT_THAT(actions.started, ElementsAre(0));
 }
 
-TEST_F(ElasticSlotsTest, TheEndAlsoEndsTheAttachOfASlotWhoseRankIsGone) {
+TEST_F(ElasticSlotsTest, TheEndAlsoEndsTheAttachOfASlotWhoseRankHasEnded) {
   OpenGate();
   Exit({2, 0});
   EXPECT_THAT(AttachExits(), IsEmpty());
@@ -488,7 +488,7 @@ TEST_F(ElasticSlotsTest, AtTheEndAMembersWordsGoToTheLauncherIfThatTakesThem) {
 
     ends.launcher_takes_output = true;
     slot.OnLauncherDrained();
-    EXPECT_EQ(ends.Told<control::SlotOutput>().size(), takes_output ? 1U : 0U);
+    EXPECT_EQ(ends.Sent<control::SlotOutput>().size(), takes_output ? 1U : 0U);
     EXPECT_EQ(ends.printed, "[1]bye\n");
   }
 }
@@ -546,7 +546,7 @@ TEST_F(ElasticSlotsTest, ARankThatHangsIsEndedIfItIsTheOneThatIsMeant) {
 
   EXPECT_THAT(actions.ended, ElementsAre(std::pair(0, std::string("it stood still"))));
   Exit({-1, SIGKILL});
-  EXPECT_EQ(actions.Told<RankExited>().back().exit.signal, SIGKILL);
+  EXPECT_EQ(actions.Sent<RankExited>().back().exit.signal, SIGKILL);
   EXPECT_THAT(actions.started, ElementsAre(0, 0)) << "it was not started again";
 }
 
@@ -557,7 +557,7 @@ TEST_F(ElasticSlotsTest, ARankThatIsToEndAnywayIsLeftToIt) {
   EXPECT_THAT(actions.ended, IsEmpty());
 }
 
-TEST_F(ElasticSlotsTest, ARankStandsInTheWorldItWasGiven) {
+TEST_F(ElasticSlotsTest, ARankIsInItsAssignedWorld) {
   EXPECT_THAT(slots.InWorld(), IsEmpty());
   OpenGate();
   ASSERT_EQ(slots.InWorld().size(), 1U);
@@ -567,7 +567,7 @@ TEST_F(ElasticSlotsTest, ARankStandsInTheWorldItWasGiven) {
   EXPECT_THAT(slots.InWorld(), IsEmpty());
 }
 
-TEST_F(ElasticSlotsTest, ARankThatItsWorkersNewWorldLeftOutStandsInNone) {
+TEST_F(ElasticSlotsTest, ARankThatItsWorkersNewWorldExcludesIsInNone) {
   FakeSlotActions two;
   ElasticSlots both(TestSlotsOptions(2, true), &two);
   both.Preload();
@@ -597,7 +597,7 @@ TEST_F(ElasticSlotsTest, ARankThatLoadsForEverIsEnded) {
   EXPECT_THAT(actions.ended, IsEmpty()) << "it has loaded";
 
   OpenGate();
-  slots.OnRankGone(0);
+  slots.OnRankDisconnected(0);
   slots.EndEndlessLoading(aged(seconds(1000)), seconds(60));
   EXPECT_THAT(actions.ended, IsEmpty()) << "it is in a world";
 
@@ -611,10 +611,10 @@ TEST_F(ElasticSlotsTest, ARankThatLoadsForEverIsEnded) {
   EXPECT_THAT(actions.ended, IsEmpty()) << "it is being ended";
 }
 
-TEST_F(ElasticSlotsTest, AProgramThatEndsWellWithoutAWorldIsToldHowToJoin) {
+TEST_F(ElasticSlotsTest, AProgramThatExitsCleanlyWithoutAWorldGetsAHintHowToJoin) {
   Exit({0, 0});
 
-  EXPECT_THAT(actions.Told<RankExited>().back().exit.last_lines,
+  EXPECT_THAT(actions.Sent<RankExited>().back().exit.last_lines,
               Contains(HasSubstr("it exited without joining the job: in mode InPlace")));
   EXPECT_THAT(actions.started, ElementsAre(0)) << "it was started again";
 }

@@ -43,7 +43,7 @@ class ElasticWorld : public testing::Test {
   ElasticSlots slots{TestSlotsOptions(1, true), &actions};
 };
 
-TEST_F(ElasticWorld, ARunningRankGoesOnInTheNextEpoch) {
+TEST_F(ElasticWorld, ARunningRankContinuesInTheNextEpoch) {
   Run({1, 1});
   slots.OnPrepareEpoch({{1, 2}});
   Run({1, 2});
@@ -58,14 +58,14 @@ TEST_F(ElasticWorld, ARunningRankGoesOnInTheNextEpoch) {
   EXPECT_THAT(actions.stopped, IsEmpty());
 }
 
-TEST_F(ElasticWorld, ARankWhoseConnectionHasClosedIsToldNothingAndRunsNoMore) {
+TEST_F(ElasticWorld, ARankWhoseConnectionHasClosedReceivesNothingAndCountsAsEnded) {
   Run({1, 1});
-  slots.OnRankGone(0);
+  slots.OnRankDisconnected(0);
   slots.OnPrepareEpoch({{1, 2}});
   slots.OnTellWorld({{1, 1}});
 
   EXPECT_THAT(Leaves(), IsEmpty());
-  EXPECT_THAT(actions.Told<WorldReport>().back().running, IsEmpty());
+  EXPECT_THAT(actions.Sent<WorldReport>().back().running, IsEmpty());
 }
 
 TEST_F(ElasticWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
@@ -73,14 +73,14 @@ TEST_F(ElasticWorld, ACheckpointIsAskedAboutUntilItIsGranted) {
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 1}, 1, 500, 0, 4096, "ff"}));
   EXPECT_TRUE(slots.OnRankMessage(0, control::CheckpointWritten{{1, 0}, 1, 400, 0, 4096, "ff"}));
   ASSERT_TRUE(slots.OnWelcome(1));
-  ASSERT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
+  ASSERT_EQ(actions.Sent<control::CheckpointWritten>().size(), 2U);
 
   slots.OnCheckpointGrant({{1, 1}, 0, 500, 0});  // for another rank
   slots.OnCheckpointGrant({{1, 1}, 1, 500, 0});
   ASSERT_TRUE(slots.OnWelcome(1));
 
   EXPECT_EQ(FakeSlotActions::Of<control::CheckpointGrant>(actions.to_rank[0]).size(), 1U);
-  EXPECT_EQ(actions.Told<control::CheckpointWritten>().size(), 2U);
+  EXPECT_EQ(actions.Sent<control::CheckpointWritten>().size(), 2U);
 }
 
 TEST_F(ElasticWorld, RankZeroOfThisWorldIsAskedForACheckpoint) {
@@ -122,14 +122,14 @@ TEST_F(ElasticWorld, AChangeOfItsWorldIsAWorldAndOfAnotherOneAReasonToDialAgain)
   EXPECT_EQ(actions.Done(), "") << "whatever comes, this agent is in no world any more";
 }
 
-TEST_F(ElasticWorld, TheMembersOfItsWorldAreToldToWhoAsks) {
+TEST_F(ElasticWorld, ReportsTheMembersOfItsWorldOnRequest) {
   Run({1, 1});
   ASSERT_TRUE(slots.OnWelcome(1));
   slots.OnTellWorld({{1, 7}});
-  EXPECT_THAT(actions.Told<control::WorldReport>(), SizeIs(1)) << "a world that it is not in";
+  EXPECT_THAT(actions.Sent<control::WorldReport>(), SizeIs(1)) << "a world that it is not in";
   slots.OnTellWorld({{1, 1}});
 
-  const auto reports = actions.Told<control::WorldReport>();
+  const auto reports = actions.Sent<control::WorldReport>();
   ASSERT_EQ(reports.size(), 2U);
   EXPECT_THAT(reports[0].members, IsEmpty());
   EXPECT_EQ(reports[1].members.size(), 2U);
@@ -147,17 +147,17 @@ TEST_F(ElasticWorld, WhatARankKeepsAndCannotKeepIsRepeatedWhileItRuns) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnWelcome(1));
 
-  EXPECT_EQ(actions.Told<control::CheckpointDone>().size(), 2U);
-  ASSERT_EQ(actions.Told<control::RankBegan>().size(), 2U);
-  EXPECT_EQ(actions.Told<control::RankBegan>()[1].beginning.step, 500);
-  EXPECT_NE(actions.Told<control::RankBegan>()[1].rank, 9) << "the agent knows which rank it is";
-  ASSERT_EQ(actions.Told<control::RankProtection>().size(), 4U);
-  EXPECT_EQ(actions.Told<control::RankProtection>()[3].fault, "no memory");
-  EXPECT_EQ(actions.Told<control::RankProtection>()[3].slot, 0);
+  EXPECT_EQ(actions.Sent<control::CheckpointDone>().size(), 2U);
+  ASSERT_EQ(actions.Sent<control::RankBegan>().size(), 2U);
+  EXPECT_EQ(actions.Sent<control::RankBegan>()[1].beginning.step, 500);
+  EXPECT_NE(actions.Sent<control::RankBegan>()[1].rank, 9) << "the agent knows which rank it is";
+  ASSERT_EQ(actions.Sent<control::RankProtection>().size(), 4U);
+  EXPECT_EQ(actions.Sent<control::RankProtection>()[3].fault, "no memory");
+  EXPECT_EQ(actions.Sent<control::RankProtection>()[3].slot, 0);
 
   Kill();
   ASSERT_TRUE(slots.OnWelcome(1));
-  EXPECT_EQ(actions.Told<control::RankProtection>().size(), 4U);
+  EXPECT_EQ(actions.Sent<control::RankProtection>().size(), 4U);
 }
 
 TEST_F(ElasticWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
@@ -167,14 +167,14 @@ TEST_F(ElasticWorld, PrepareIsAnsweredAgainAndNoLowerEpochIsAcceptedAfterIt) {
   slots.OnPrepareEpoch({{1, 2}});
   Run({1, 2});
 
-  const auto accepted = actions.Told<EpochAccepted>();
+  const auto accepted = actions.Sent<EpochAccepted>();
   ASSERT_EQ(accepted.size(), 2U);
   EXPECT_EQ(accepted[1].epoch, (Epoch{1, 3}));
   EXPECT_EQ(Epochs().size(), 1U);
   EXPECT_EQ(slots.highest_epoch(), (Epoch{1, 3}));
 }
 
-TEST_F(ElasticWorld, APlaceThatWasNotTakenGoesWithItsEpoch) {
+TEST_F(ElasticWorld, APlaceThatWasNotTakenEndsWithItsEpoch) {
   Kill();  // the next process, n-2, loads
   slots.OnStartEpoch(TestStart({1, 1}, 1, {""}));
   slots.OnPrepareEpoch({{1, 2}});
@@ -197,7 +197,7 @@ TEST_F(ElasticWorld, TheSameEpochAgainOpensNoGateAndForgetsNoEnd) {
   actions.to_launcher.clear();
   ASSERT_TRUE(slots.OnWelcome(1));
 
-  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 1U);
 }
 
 TEST_F(ElasticWorld, AnEpochThatItIsInIsNoReasonToLeave) {
@@ -223,7 +223,7 @@ TEST_F(ElasticWorld, OfTooManyThingsThatAreNotKeptTheFirstAreRepeated) {
 
   ASSERT_TRUE(slots.OnWelcome(1));
 
-  const auto told = actions.Told<control::RankProtection>();
+  const auto told = actions.Sent<control::RankProtection>();
   ASSERT_EQ(told.size(), 8U);
   EXPECT_EQ(told.back().what, "7");
   EXPECT_EQ(told.back().fault, "new");
@@ -238,7 +238,7 @@ TEST_F(ElasticWorld, WhoIsNoMemberIsLeftAlone) {
   EXPECT_THAT(actions.stopped, IsEmpty());
 }
 
-TEST_F(ElasticWorld, AnEpochThatMeansTheLastProcessIsNotGivenToTheNext) {
+TEST_F(ElasticWorld, AnEpochOfThePreviousProcessIsNotAssignedToTheNext) {
   Run({1, 1});
   Kill();
   slots.OnRankHello(0);
@@ -246,7 +246,7 @@ TEST_F(ElasticWorld, AnEpochThatMeansTheLastProcessIsNotGivenToTheNext) {
   Run({1, 2}, "n-1");
 
   EXPECT_EQ(Epochs().size(), 1U);
-  const RankExited again = actions.Told<RankExited>().back();
+  const RankExited again = actions.Sent<RankExited>().back();
   EXPECT_EQ(again.epoch, (Epoch{1, 2})) << "its end is told in the epoch that counted on it";
   EXPECT_EQ(again.exit.start, "n-1");
   EXPECT_EQ(again.exit.rank, 1);
@@ -284,12 +284,12 @@ TEST_F(ElasticWorld, MessagesOfTheRanksEpochArePassedOnWithItsRank) {
   EXPECT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 5, 9, {"key"}}));
 
   ASSERT_EQ(actions.to_launcher.size(), 6U);
-  EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
-  EXPECT_EQ(actions.Told<control::RankAtBoundary>()[0].rank, 1);
-  EXPECT_EQ(actions.Told<control::RankAtBoundary>()[0].step, 40);
-  EXPECT_EQ(actions.Told<control::RankBroken>()[0].rank, 1);
-  EXPECT_EQ(actions.Told<control::RankBroken>()[0].peer, 0);
-  EXPECT_EQ(actions.Told<control::StoreGet>()[0].rank, 1);
+  EXPECT_EQ(actions.Sent<control::RankDone>()[0].rank, 1);
+  EXPECT_EQ(actions.Sent<control::RankAtBoundary>()[0].rank, 1);
+  EXPECT_EQ(actions.Sent<control::RankAtBoundary>()[0].step, 40);
+  EXPECT_EQ(actions.Sent<control::RankBroken>()[0].rank, 1);
+  EXPECT_EQ(actions.Sent<control::RankBroken>()[0].peer, 0);
+  EXPECT_EQ(actions.Sent<control::StoreGet>()[0].rank, 1);
 }
 
 TEST_F(ElasticWorld, MessagesOfAnotherEpochAreNot) {
@@ -323,13 +323,13 @@ TEST_F(ElasticWorld, AWelcomeRepeatsWhatHoldsAndTheStateComesBeforeTheReport) {
             "launcher:RankReady n-1, launcher:WorldReport 1.2, launcher:EpochAccepted 1.3, "
             "launcher:StoreSet 1.2, launcher:StoreGet 1.2, launcher:RankAtBoundary 1.2, "
             "launcher:RankDone 1.2");
-  EXPECT_EQ(actions.Told<control::StoreGet>()[0].id, 6);
-  const WorldReport report = actions.Told<WorldReport>()[0];
+  EXPECT_EQ(actions.Sent<control::StoreGet>()[0].id, 6);
+  const WorldReport report = actions.Sent<WorldReport>()[0];
   EXPECT_THAT(report.members, IsEmpty());  // sent only if the launcher asks for them
   EXPECT_THAT(report.running, ElementsAre("n-1"));
 }
 
-TEST_F(ElasticWorld, ANewLauncherIsToldWhatRanksThatConnectSaidAndAskedInTheWorldItTakesOver) {
+TEST_F(ElasticWorld, RepeatsStoreRequestsOfConnectingRanksToANewLauncher) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreSet{{1, 2}, "key", "value"}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::StoreGet{{1, 2}, 6, 1, {"open"}}));
@@ -366,7 +366,7 @@ TEST_F(ElasticWorld, AKeyThatIsSetAgainIsRepeatedOnce) {
 
   ASSERT_TRUE(slots.OnWelcome(2));
 
-  const auto sets = actions.Told<control::StoreSet>();
+  const auto sets = actions.Sent<control::StoreSet>();
   ASSERT_EQ(sets.size(), 1U);
   EXPECT_EQ(sets[0].value, "new");
 }
@@ -375,7 +375,7 @@ TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
   slots.OnRelease({{1, 2}});
-  slots.OnRankGone(0);
+  slots.OnRankDisconnected(0);
   slots.OnRankExit(0, {{0, 0}, seconds(60), {}});
   actions.Done();
   actions.to_launcher.clear();
@@ -384,23 +384,23 @@ TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
 
   EXPECT_EQ(actions.Done(),
             "launcher:WorldReport 1.2, launcher:RankDone 1.2, launcher:RankExited 1.2 code 0");
-  EXPECT_THAT(actions.Told<WorldReport>()[0].running, IsEmpty());
-  ASSERT_EQ(actions.Told<control::RankDone>().size(), 1U);
-  EXPECT_EQ(actions.Told<control::RankDone>()[0].rank, 1);
+  EXPECT_THAT(actions.Sent<WorldReport>()[0].running, IsEmpty());
+  ASSERT_EQ(actions.Sent<control::RankDone>().size(), 1U);
+  EXPECT_EQ(actions.Sent<control::RankDone>()[0].rank, 1);
 }
 
 TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankRunsAlthoughItClosedItsConnection) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
   slots.OnRelease({{1, 2}});
-  slots.OnRankGone(0);
+  slots.OnRankDisconnected(0);
   actions.Done();
   actions.to_launcher.clear();
 
   ASSERT_TRUE(slots.OnWelcome(2));
 
   EXPECT_EQ(actions.Done(), "launcher:WorldReport 1.2, launcher:RankDone 1.2");
-  EXPECT_THAT(actions.Told<WorldReport>()[0].running, SizeIs(1));
+  EXPECT_THAT(actions.Sent<WorldReport>()[0].running, SizeIs(1));
 }
 
 TEST_F(ElasticWorld, AReleasedRankThatEndedBadlyIsNotDone) {
@@ -412,8 +412,8 @@ TEST_F(ElasticWorld, AReleasedRankThatEndedBadlyIsNotDone) {
 
   ASSERT_TRUE(slots.OnWelcome(2));
 
-  EXPECT_THAT(actions.Told<control::RankDone>(), IsEmpty());
-  EXPECT_EQ(actions.Told<RankExited>().size(), 1U);
+  EXPECT_THAT(actions.Sent<control::RankDone>(), IsEmpty());
+  EXPECT_EQ(actions.Sent<RankExited>().size(), 1U);
 }
 
 TEST_F(ElasticWorld, WhatHeldInOneEpochDoesNotInTheNext) {
@@ -428,7 +428,7 @@ TEST_F(ElasticWorld, WhatHeldInOneEpochDoesNotInTheNext) {
   EXPECT_EQ(actions.Done(), "launcher:RankReady n-1, launcher:WorldReport 1.3");
 }
 
-TEST_F(ElasticWorld, AReportSaysWhoRunsNow) {
+TEST_F(ElasticWorld, AReportNamesTheRunningProcesses) {
   Run({1, 2});
   Kill();
   slots.OnRankHello(0);
@@ -439,25 +439,25 @@ TEST_F(ElasticWorld, AReportSaysWhoRunsNow) {
 
   EXPECT_EQ(actions.Done(),
             "launcher:RankReady n-2, launcher:WorldReport 1.2, launcher:RankExited 1.2 signal 9");
-  EXPECT_THAT(actions.Told<WorldReport>()[0].running, ElementsAre("n-2"));
+  EXPECT_THAT(actions.Sent<WorldReport>()[0].running, ElementsAre("n-2"));
 }
 
-TEST_F(ElasticWorld, AReportNamesWhoIsStillLoadingForItsWorldAndNobodyWhoIsToEnd) {
+TEST_F(ElasticWorld, AReportNamesProcessesThatLoadForItsWorldButNoneThatMustEnd) {
   Kill();  // the next process, n-2, loads
   Run({1, 1}, "");
   slots.OnTellWorld({{1, 1}});
-  EXPECT_THAT(actions.Told<WorldReport>().back().running, ElementsAre("n-2"));
+  EXPECT_THAT(actions.Sent<WorldReport>().back().running, ElementsAre("n-2"));
 
   slots.OnRankHello(0);
   slots.OnStopEpoch({{1, 1}, 500});
   slots.OnTellWorld({{1, 1}});
-  EXPECT_THAT(actions.Told<WorldReport>().back().running, IsEmpty());
+  EXPECT_THAT(actions.Sent<WorldReport>().back().running, IsEmpty());
 
   slots.OnRankExit(0, {{-1, SIGTERM}, seconds(60), {}});
   slots.OnRankHello(0);
   slots.End(milliseconds(10));
   slots.OnTellWorld({{1, 1}});
-  EXPECT_THAT(actions.Told<WorldReport>().back().running, IsEmpty());
+  EXPECT_THAT(actions.Sent<WorldReport>().back().running, IsEmpty());
 }
 
 TEST_F(ElasticWorld, TheEndOfAnyMemberIsNewsWhenTheNextProcessHasLoaded) {
@@ -477,8 +477,8 @@ TEST_F(ElasticWorld, TheEndOfAnyMemberIsNewsWhenTheNextProcessHasLoaded) {
 
     ASSERT_TRUE(one.OnWelcome(2));
 
-    ASSERT_EQ(told.Told<RankExited>().size(), 1U) << rank;
-    EXPECT_EQ(told.Told<RankExited>()[0].exit.start, "n-1") << rank;
+    ASSERT_EQ(told.Sent<RankExited>().size(), 1U) << rank;
+    EXPECT_EQ(told.Sent<RankExited>()[0].exit.start, "n-1") << rank;
   }
 }
 
@@ -499,7 +499,7 @@ TEST_F(ElasticWorld, AnEndIsOldNewsOnceTheNextProcessIsInAWorld) {
 
   ASSERT_TRUE(slots.OnWelcome(1));
 
-  EXPECT_THAT(actions.Told<RankExited>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<RankExited>(), IsEmpty());
 }
 
 TEST_F(ElasticWorld, ANewLauncherClosesTheOldOnesAttachesAndDisturbsNoRank) {
@@ -512,9 +512,9 @@ TEST_F(ElasticWorld, ANewLauncherClosesTheOldOnesAttachesAndDisturbsNoRank) {
 
   EXPECT_THAT(actions.closed_attaches, ElementsAre(7));
   EXPECT_THAT(actions.stopped, IsEmpty());
-  EXPECT_THAT(actions.Told<control::SlotAttached>(), IsEmpty());
-  EXPECT_THAT(actions.Told<EpochAccepted>(), IsEmpty()) << "that was another launcher's question";
-  EXPECT_EQ(actions.Told<WorldReport>().size(), 1U);
+  EXPECT_THAT(actions.Sent<control::SlotAttached>(), IsEmpty());
+  EXPECT_THAT(actions.Sent<EpochAccepted>(), IsEmpty()) << "that was another launcher's question";
+  EXPECT_EQ(actions.Sent<WorldReport>().size(), 1U);
 
   slots.OnPrepareEpoch({{2, 1}});
   Run({2, 1});

@@ -74,7 +74,7 @@ class FakeSlotActions final : public SlotActions {
     return found;
   }
   template <typename Wanted>
-  std::vector<Wanted> Told() const {
+  std::vector<Wanted> Sent() const {
     return Of<Wanted>(to_launcher);
   }
 

@@ -22,7 +22,7 @@ class SlotOutputTest : public testing::Test {
   // Returns all output that was sent to the launcher, in order.
   std::string AtLauncher() const {
     std::string text;
-    for (const auto& sent : actions.Told<control::SlotOutput>()) text += sent.data;
+    for (const auto& sent : actions.Sent<control::SlotOutput>()) text += sent.data;
     return text;
   }
 
@@ -40,7 +40,7 @@ TEST_F(SlotOutputTest, WaitsUntilItIsKnownWhoseItIs) {
   EXPECT_EQ(std::get<control::RankOutput>(actions.to_attach[7][0]).data, "loading\n");
 }
 
-TEST_F(SlotOutputTest, GoesToTheAttachAsItComesAndToTheLauncherInWholeLines) {
+TEST_F(SlotOutputTest, IsSentToTheAttachAtOnceAndToTheLauncherInWholeLines) {
   output.GoTo({Way::kAttach, 7, 1});
   output.Add(false, "half");
   EXPECT_EQ(actions.to_attach[7].size(), 1U);
@@ -49,7 +49,7 @@ TEST_F(SlotOutputTest, GoesToTheAttachAsItComesAndToTheLauncherInWholeLines) {
   output.Add(true, "one\ntw");
   output.Add(true, "o\nthr");
 
-  const auto sent = actions.Told<control::SlotOutput>();
+  const auto sent = actions.Sent<control::SlotOutput>();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].data, "one\n");
   EXPECT_EQ(sent[1].data, "two\n");
@@ -85,7 +85,7 @@ TEST_F(SlotOutputTest, KeepsTheStreamsApart) {
   output.Add(true, "err\n");
   output.Add(false, "put\n");
 
-  const auto sent = actions.Told<control::SlotOutput>();
+  const auto sent = actions.Sent<control::SlotOutput>();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].data, "err\n");
   EXPECT_EQ(sent[1].data, "out put\n");
@@ -106,15 +106,15 @@ TEST_F(SlotOutputTest, ALineEndsWithItsProcessOrWhenItIsTooLong) {
 
 TEST_F(SlotOutputTest, ALineOfSixteenKibibytesIsWholeAndALongerOneIsCut) {
   for (const bool is_stderr : {false, true}) {
-    FakeSlotActions told;
-    SlotOutput long_lines{3, "worker-0", &told};
+    FakeSlotActions recorded;
+    SlotOutput long_lines{3, "worker-0", &recorded};
     long_lines.GoTo({Way::kLauncher, 0, 1});
     long_lines.Add(is_stderr, std::string(16384, 'x'));
-    EXPECT_THAT(told.to_launcher, IsEmpty()) << is_stderr;
+    EXPECT_THAT(recorded.to_launcher, IsEmpty()) << is_stderr;
 
     long_lines.Add(is_stderr, "x");
 
-    EXPECT_THAT(told.to_launcher, testing::SizeIs(1)) << is_stderr;
+    EXPECT_THAT(recorded.to_launcher, testing::SizeIs(1)) << is_stderr;
   }
 }
 
@@ -127,7 +127,7 @@ TEST_F(SlotOutputTest, AnAttachGetsNoEndOfALineThatHadNone) {
   EXPECT_EQ(actions.printed, "[1]half[1]\n");
 }
 
-TEST_F(SlotOutputTest, WhatWaitsIsGivenInPiecesOfSixteenKibibytes) {
+TEST_F(SlotOutputTest, WaitingOutputIsSentInPiecesOfSixteenKibibytes) {
   for (int i = 0; i < 4; ++i) output.Add(false, std::string(8192, 'x'));
 
   output.GoTo({Way::kAttach, 7, 1});
@@ -144,7 +144,7 @@ TEST_F(SlotOutputTest, TheErrorThatAProcessDidNotEndIsShownAsAnError) {
   output.Add(true, "last words");
   output.EndLines();
 
-  const auto sent = actions.Told<control::SlotOutput>();
+  const auto sent = actions.Sent<control::SlotOutput>();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_TRUE(sent[0].is_stderr);
   EXPECT_EQ(sent[0].data, "last words\n");
@@ -162,7 +162,7 @@ TEST_F(SlotOutputTest, WaitsForTheLauncherInOrder) {
   output.GoTo({Way::kLauncher, 0, 0});
 
   EXPECT_EQ(AtLauncher(), "one\ntwo\nthree\n");
-  const auto sent = actions.Told<control::SlotOutput>();
+  const auto sent = actions.Sent<control::SlotOutput>();
   ASSERT_EQ(sent.size(), 3U);
   EXPECT_FALSE(sent[0].is_stderr);
   EXPECT_TRUE(sent[1].is_stderr);
@@ -207,8 +207,8 @@ TEST_F(SlotOutputTest, WhatIsTooMuchStaysHereAndIsCounted) {
 
 TEST_F(SlotOutputTest, OneLineTooManyIsCountedAndNotOneBefore) {
   for (const bool one_more : {false, true}) {
-    FakeSlotActions told;
-    SlotOutput waits{3, "worker-0", &told};
+    FakeSlotActions recorded;
+    SlotOutput waits{3, "worker-0", &recorded};
     const std::string line = std::string(16383, 'x') + '\n';
     for (std::size_t bytes = 0; bytes < SlotOutput::kMaxWaitingBytes; bytes += line.size()) {
       waits.Add(false, line);
@@ -217,17 +217,17 @@ TEST_F(SlotOutputTest, OneLineTooManyIsCountedAndNotOneBefore) {
 
     waits.GoTo({Way::kLauncher, 0, 5});
 
-    const auto sent = told.Told<control::SlotOutput>();
+    const auto sent = recorded.Sent<control::SlotOutput>();
     EXPECT_EQ(sent.size(), SlotOutput::kMaxWaitingBytes / line.size() + (one_more ? 1 : 0));
     EXPECT_EQ(sent.at(0).data.starts_with("(1 line omitted because"), one_more);
     EXPECT_EQ(sent.at(0).is_stderr, one_more) << "the program printed nothing of it itself";
   }
 }
 
-TEST_F(SlotOutputTest, ABegunLineGoesWhereTheRestOfItGoes) {
+TEST_F(SlotOutputTest, AnIncompleteLineHasTheDestinationOfItsRest) {
   for (const Way way : {Way::kLocal, Way::kAttach}) {
-    FakeSlotActions told;
-    SlotOutput begins{3, "worker-0", &told};
+    FakeSlotActions recorded;
+    SlotOutput begins{3, "worker-0", &recorded};
     begins.GoTo({Way::kLauncher, 0, 0});
     begins.Add(false, "begun ");
     begins.Add(true, "so is this ");
@@ -236,11 +236,11 @@ TEST_F(SlotOutputTest, ABegunLineGoesWhereTheRestOfItGoes) {
     begins.Add(true, "error\n");
     begins.Add(false, "and ended\n");
 
-    EXPECT_EQ(told.printed, "[0]begun [0]so is this [0]error\n[0]and ended\n")
+    EXPECT_EQ(recorded.printed, "[0]begun [0]so is this [0]error\n[0]and ended\n")
         << "whatever the way";
-    EXPECT_THAT(told.Told<control::SlotOutput>(), IsEmpty());
+    EXPECT_THAT(recorded.Sent<control::SlotOutput>(), IsEmpty());
     std::array<std::string, 2> attach;
-    for (const auto& message : told.to_attach[7]) {
+    for (const auto& message : recorded.to_attach[7]) {
       const auto& sent = std::get<control::RankOutput>(message);
       attach[sent.is_stderr ? 1 : 0] += sent.data;
     }
