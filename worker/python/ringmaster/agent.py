@@ -104,7 +104,7 @@ class AgentMembership(Membership):
     def watch(self, epoch: Epoch, over: Callable[[str], None]) -> None:
         with self._watch_lock:
             self._watched = (epoch, over)
-        self._tell_watcher()
+        self._notify_watcher()
 
     def unwatch(self) -> None:
         with self._watch_lock:
@@ -224,12 +224,12 @@ class AgentMembership(Membership):
         try:
             for message in self._connection.receive():
                 self._take(message)
-                self._tell_watcher()
+                self._notify_watcher()
         except Exception as error:  # every error must be reported to the rank
             self._lose(f"listening to the agent: {error or type(error).__name__}")
         else:
             self._lose("listening to the agent: it closed the connection")
-        self._tell_watcher()
+        self._notify_watcher()
 
     def _take(self, message: Any) -> None:
         with self._changed:
@@ -259,7 +259,7 @@ class AgentMembership(Membership):
             self._lost = reason
             self._changed.notify_all()
 
-    def _tell_watcher(self) -> None:
+    def _notify_watcher(self) -> None:
         with self._watch_lock:
             if self._watched is None:
                 return
