@@ -12,7 +12,7 @@ using runtime_test::Hosts;
 using runtime_test::Process;
 using runtime_test::Variables;
 
-constexpr std::chrono::milliseconds kToldAfter{2000};
+constexpr std::chrono::milliseconds kDetectionTime{2000};
 constexpr int kMeetingHost = 1;  // host of the first worker
 constexpr int kPort = 29400;
 
@@ -42,7 +42,7 @@ class TorchrunSite final : public Site {
       case FaultKind::kCut: {
         int& host = host_of_.at(fault.worker);
         hosts_.SetCut(host, true);
-        std::this_thread::sleep_for(kToldAfter);
+        std::this_thread::sleep_for(kDetectionTime);
         cut_off_ = std::move(containers_.at(fault.worker));
         std::swap(host, spare_host_);
         StartContainer(fault.worker);

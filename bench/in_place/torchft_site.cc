@@ -13,7 +13,8 @@ using runtime_test::Hosts;
 using runtime_test::Process;
 using runtime_test::Variables;
 
-constexpr std::chrono::milliseconds kToldAfter{2000};  // Ringmaster detects a cut after this time
+constexpr std::chrono::milliseconds kDetectionTime{
+    2000};  // Ringmaster detects a cut after this time
 constexpr char kPort[] = "29510";
 
 }  // namespace
@@ -50,7 +51,7 @@ std::optional<double> TorchftSite::Strike(const Fault& fault) {
   }
   int& host = host_of_.at(fault.worker);
   hosts_.SetCut(host, true);
-  std::this_thread::sleep_for(kToldAfter);
+  std::this_thread::sleep_for(kDetectionTime);
   cut_off_ = std::move(replicas_.at(fault.worker));
   std::swap(host, spare_host_);
   StartReplica(fault.worker);

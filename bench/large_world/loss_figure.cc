@@ -242,7 +242,7 @@ class Figure {
     });
     if (!starts) return false;
     agents_.AttachAll(status->epoch.number);
-    return Until([&] { return agents_.epoch().number > 0 && agents_.AllTold(); });
+    return Until([&] { return agents_.epoch().number > 0 && agents_.AllInformed(); });
   }
 
   double SteadyCpu() {
@@ -262,7 +262,8 @@ class Figure {
     const Seconds cpu_before = job_.launcher().Cpu();
     const auto began = Clock::now();
     lose();
-    if (!Until([&] { return agents_.epoch() > before && agents_.AllTold(); })) return std::nullopt;
+    if (!Until([&] { return agents_.epoch() > before && agents_.AllInformed(); }))
+      return std::nullopt;
     const Lost lost{Seconds(Clock::now() - began).count(),
                     (job_.launcher().Cpu() - cpu_before).count()};
     const auto calm = Clock::now() + std::chrono::milliseconds(500);

@@ -184,7 +184,7 @@ void PlayedAgents::Send(int agent, const control::Message& message) {
 }
 
 void PlayedAgents::OnLine(int agent, const std::string& text) {
-  if (text.size() > kLongLine) return Told(agent, EpochOf(text));
+  if (text.size() > kLongLine) return OnEpoch(agent, EpochOf(text));
   const auto message = control::Decode(text);
   if (message.ok()) OnMessage(agent, *message);
 }
@@ -205,10 +205,10 @@ void PlayedAgents::OnMessage(int agent, const control::Message& message) {
   } else if (const auto* prepare = std::get_if<control::PrepareEpoch>(&message)) {
     Send(agent, control::EpochAccepted{prepare->epoch});
   } else if (const auto* start = std::get_if<control::StartEpoch>(&message)) {
-    Told(agent, start->epoch);
+    OnEpoch(agent, start->epoch);
   } else if (const auto* change = std::get_if<control::ChangeEpoch>(&message)) {
     if (change->epoch > epoch_) Change(*change);
-    Told(agent, change->epoch);
+    OnEpoch(agent, change->epoch);
   } else if (std::holds_alternative<control::SwitchEpoch>(message)) {
     for (const int rank : agents_[static_cast<std::size_t>(agent)].ranks) {
       if (rank >= 0) Send(agent, control::RankAtBoundary{epoch_, rank, step_});
@@ -216,7 +216,7 @@ void PlayedAgents::OnMessage(int agent, const control::Message& message) {
   }
 }
 
-void PlayedAgents::Told(int agent, const control::Epoch& epoch) {
+void PlayedAgents::OnEpoch(int agent, const control::Epoch& epoch) {
   if (epoch > epoch_) {
     epoch_ = epoch;
     PlaceRanks();
@@ -247,7 +247,7 @@ void PlayedAgents::PlaceRanks() {
   }
 }
 
-bool PlayedAgents::AllTold() const {
+bool PlayedAgents::AllInformed() const {
   return std::all_of(agents_.begin(), agents_.end(), [&](const Agent& agent) {
     const bool member =
         std::any_of(agent.ranks.begin(), agent.ranks.end(), [](int rank) { return rank >= 0; });

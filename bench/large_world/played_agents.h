@@ -53,7 +53,7 @@ class PlayedAgents {
   int Welcomed() const { return welcomed_; }
   // Return the newest epoch, and whether all running agents with members in it have received it.
   const control::Epoch& epoch() const { return epoch_; }
-  bool AllTold() const;
+  bool AllInformed() const;
   std::size_t ranks() const { return world_.size(); }
   // Returns the number of connections that ended without LoseAgent(). Their agents reconnect.
   int Dropped() const { return dropped_; }
@@ -73,7 +73,7 @@ class PlayedAgents {
   void OnClosed(int agent);
   void OnLine(int agent, const std::string& text);
   void OnMessage(int agent, const control::Message& message);
-  void Told(int agent, const control::Epoch& epoch);
+  void OnEpoch(int agent, const control::Epoch& epoch);
   void Change(const control::ChangeEpoch& change);
   void PlaceRanks();
   void Send(int agent, const control::Message& message);
