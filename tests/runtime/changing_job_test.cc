@@ -83,7 +83,7 @@ TEST_F(ChangingJob, GrowsFromTwoToThreeWorkers) {
   EXPECT_EQ(verdict.world_size, 3);
 }
 
-TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
+TEST_F(ChangingJob, ATerminatedWorkerLeavesInOrderAndItsReplacementJoins) {
   Job job(3, Endless());
   job.StartLauncher();
   job.StartAgent(0);
@@ -106,7 +106,7 @@ TEST_F(ChangingJob, AWorkerToldToEndLeavesInOrderAndItsReplacementJoins) {
 }
 
 // A Pod is killed after a grace period of 10 s, so the agent must send all messages before that.
-TEST_F(ChangingJob, AWorkerToldToEndWithoutALauncherEndsInTime) {
+TEST_F(ChangingJob, ATerminatedWorkerWithoutALauncherEndsInTime) {
   Job job(2, Endless());
   job.StartLauncher();
   job.StartAgent(0);

@@ -122,7 +122,7 @@ TEST_F(DataCache, RanksWaitForTheDataAndTrainFromIt) {
   }
 }
 
-TEST_F(DataCache, AnAgentThatIsKilledInTheMiddleFillsItAnew) {
+TEST_F(DataCache, AnAgentThatIsKilledInTheMiddleFillsItAgain) {
   Job job(2, OneEpoch());
   MakeSource(job);
   FileLease lease(LastFile(job));

@@ -133,7 +133,7 @@ TEST_F(DirectProgram, WhatItLeavesInASessionOfItsOwnEndsWithIt) {
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
 }
 
-TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
+TEST_F(DirectProgram, IsRestartedAfterARanksError) {
   // The folder is in /var/tmp, which all hosts share; each has a separate /tmp and /dev/shm.
   const std::string failed = "/var/tmp/ringmaster-test-failed-" + std::to_string(::getpid());
   control::LaunchSpec spec;
@@ -148,7 +148,7 @@ TEST_F(DirectProgram, IsStartedAnewAfterARanksError) {
   EXPECT_THAT(job.launcher().Log(), HasSubstr("a timeout"));
 }
 
-TEST_F(DirectProgram, IsStartedAnewWhenItHangsButNotWhileItsHeartbeatGoesOn) {
+TEST_F(DirectProgram, IsRestartedIfItHangsButNotWhileItsHeartbeatContinues) {
   const std::string hung = "/var/tmp/ringmaster-test-hung-" + std::to_string(::getpid());
   control::LaunchSpec spec;
   spec.command = {"sh", "-c",
@@ -165,7 +165,7 @@ TEST_F(DirectProgram, IsStartedAnewWhenItHangsButNotWhileItsHeartbeatGoesOn) {
   EXPECT_EQ(verdict.epoch.number, 2) << job.Log();
 }
 
-TEST_F(DirectProgram, IsStartedAnewWithAReplacementAndSaysWhyAndHowLongItHadRun) {
+TEST_F(DirectProgram, IsRestartedWithAReplacementAndReportsWhyAndHowLongItHadRun) {
   control::LaunchSpec spec;
   spec.command = {"sleep", "600"};
   Job job(3, spec);
@@ -299,7 +299,7 @@ TEST_F(ForeignImage, AgentsStartTheProgramInEachSlot) {
 }
 
 // Tests a program that prints more than the queues can hold, faster than its output is read.
-TEST_F(ForeignImage, AFloodOfOutputInOneLineHarmsNobody) {
+TEST_F(ForeignImage, AFloodOfOutputInOneLineDoesNoHarm) {
   control::LaunchSpec spec;
   spec.command = {
       "sh", "-c",
@@ -334,7 +334,7 @@ TEST_F(ForeignImage, ARanksErrorEndsAllAlsoThoseThatIgnoreSigterm) {
   EXPECT_THAT(job.agent(1).Log(), HasSubstr("a timeout"));
 }
 
-TEST_F(ForeignImage, AProgramHasTheGraceThatTheJobSaysToEnd) {
+TEST_F(ForeignImage, AProgramHasTheJobsGracePeriodToEnd) {
   const std::string failed = bin_ + "/failed";
   const std::string saved = bin_ + "/saved";
   const std::string ready = bin_ + "/ready";

@@ -212,7 +212,7 @@ class ElasticJob : public LoggedTest {
   }
 };
 
-TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhichComesBack) {
+TEST_F(ElasticJob, ContinuesWithoutAKilledRankWhichRejoins) {
   ExpectGoesOnWithoutAKilledRank(Trainer(), "a rank was killed");
 }
 
@@ -231,7 +231,7 @@ TEST_F(ElasticJob, FormsTheSameWorldAgainWhenOnlyConnectionsBreak) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnWithoutAKilledRankWhoseClassCentresNobodyElseHad) {
+TEST_F(ElasticJob, ContinuesWithoutAKilledRankWhoseClassCentresNoOtherRankHad) {
   ExpectGoesOnWithoutAKilledRank(ShardedTrainer(), "a rank with centres was killed");
 }
 
@@ -251,7 +251,7 @@ TEST_F(ElasticJob, ClassCentresFollowAJobThatGrowsFromTwoToFourAndShrinksAgain) 
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnWithoutTwoOfFourRanksKilledAtOnceWithTwoOnAWorker) {
+TEST_F(ElasticJob, ContinuesWithoutTwoOfFourRanksKilledAtOnceWithTwoOnAWorker) {
   control::LaunchSpec spec = Trainer();
   spec.slots_per_worker = 2;
   Job job(3, spec);
@@ -267,7 +267,7 @@ TEST_F(ElasticJob, GoesOnWithoutTwoOfFourRanksKilledAtOnceWithTwoOnAWorker) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnWithoutAKilledAgentAndTakesItsReplacement) {
+TEST_F(ElasticJob, ContinuesWithoutAKilledAgentAndAdmitsItsReplacement) {
   Job job(4, Trainer());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
   const Epoch before = LastStep().epoch;
@@ -283,7 +283,7 @@ TEST_F(ElasticJob, GoesOnWithoutAKilledAgentAndTakesItsReplacement) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnWithoutTheHostOfRankZero) {
+TEST_F(ElasticJob, ContinuesWithoutTheHostOfRankZero) {
   Job job(4, Trainer());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
   const Epoch before = LastStep().epoch;
@@ -295,7 +295,7 @@ TEST_F(ElasticJob, GoesOnWithoutTheHostOfRankZero) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnWithoutAHostThatFellSilentAndNeverLetsTheFencedPodIn) {
+TEST_F(ElasticJob, ContinuesWithoutASilentHostAndNeverAdmitsTheFencedPod) {
   Job job(5, Trainer());
   job.launcher_extra = {{control::kEnvLostAfterMillis, std::to_string(1000 * Patience())}};
   ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
@@ -337,7 +337,7 @@ TEST_F(ElasticJob, GrowsFromTwoToFourAndShrinksAgain) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, AWorkerThatIsToldToGoLeavesAtAStepsEnd) {
+TEST_F(ElasticJob, ALeavingWorkerLeavesAtTheEndOfAStep) {
   Job job(4, Trainer());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 3, 2));
   const Epoch before = LastStep().epoch;
@@ -403,7 +403,7 @@ TEST_F(ElasticJob, ANewLauncherKnowsTheCheckpointThatTheOneBeforeGranted) {
   EXPECT_EQ(CompleteSteps(), std::vector<std::int64_t>{kept});
 }
 
-TEST_F(ElasticJob, PausesBelowItsMinimumAndGoesOnWithTheReplacement) {
+TEST_F(ElasticJob, PausesBelowItsMinimumAndContinuesWithTheReplacement) {
   Job job(3, Trainer());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));
   const Epoch before = LastStep().epoch;
@@ -419,7 +419,7 @@ TEST_F(ElasticJob, PausesBelowItsMinimumAndGoesOnWithTheReplacement) {
   ExpectEndsWell(job);
 }
 
-TEST_F(ElasticJob, GoesOnFromTheNewestCheckpointWhenAllWorkersAreKilled) {
+TEST_F(ElasticJob, ResumesFromTheNewestCheckpointIfAllWorkersAreKilled) {
   steps_ = kStepsWithCheckpoints;
   Job job(3, TrainerWithCheckpoints());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 1));
@@ -454,7 +454,7 @@ TEST_F(ElasticJob, TakesACheckpointOfStateThatIsSpreadOutOfTurnWhenItIsAskedFor)
   ExpectCheckpointOnDemand(ShardedTrainer());
 }
 
-TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsDamaged) {
+TEST_F(ElasticJob, ASmallerWorldResumesFromTheOneBeforeIfTheNewestCheckpointIsDamaged) {
   steps_ = kStepsWithCheckpoints;
   Job job(3, TrainerWithCheckpoints());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 1));
@@ -476,7 +476,7 @@ TEST_F(ElasticJob, ASmallerWorldGoesOnFromTheOneBeforeWhenTheNewestCheckpointIsD
   ExpectEndsWellAfterARollBack(job, 4 * kEvery);
 }
 
-TEST_F(ElasticJob, GoesOnFromItsSnapshotsWhenAllRanksAreKilled) {
+TEST_F(ElasticJob, ResumesFromItsSnapshotsIfAllRanksAreKilled) {
   Job job(3, Trainer());
   ASSERT_NO_FATAL_FAILURE(Begin(job, 2, 2));
   ASSERT_TRUE(WaitUntil(kLimit, [&] { return LastStep().step >= 100; }));

@@ -181,7 +181,7 @@ class GpuJob : public FakeRankJob {
 };
 
 // Without pinning, CUDA would assign the neighbour's GPU to the restarted rank.
-TEST_F(GpuJob, ARankWhoseGpuIsGoneTakesNoOtherAndItsPodIsReplaced) {
+TEST_F(GpuJob, ARankThatLostItsGpuTakesNoOtherAndItsPodIsReplaced) {
   Job job(3, FakeTraining(Flags({"--fail-rank=0", "--fail-signal=9",
                                  "--fail-once=" + (folder / "once").string()}),
                           4));
@@ -276,7 +276,7 @@ TEST_F(FakeRankJob, ReportsBadDataOfARankThatNeverGotToAnEpoch) {
   EXPECT_THAT(job.launcher().Log(), ContainsRegex("<stderr>: ?the data is not valid"));
 }
 
-TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
+TEST_F(FakeRankJob, ReportsWhichCommandDoesNotExistAndWhere) {
   control::LaunchSpec spec;
   spec.command = {"/nowhere/ringmaster-train"};
   Job job(2, spec);
@@ -290,7 +290,7 @@ TEST_F(FakeRankJob, SaysWhichCommandDoesNotExistAndWhere) {
 }
 
 // open() blocks on a FIFO without a writer, as it does on a volume that does not respond.
-TEST_F(FakeRankJob, SaysThatAVolumeMayHangIfAFileOfTheProgramCannotBeRead) {
+TEST_F(FakeRankJob, ReportsThatAVolumeMayHangIfAFileOfTheProgramCannotBeRead) {
   const std::string pipe = "/var/tmp/rmt-pipe-" + std::to_string(getpid()) + ".py";
   control::LaunchSpec in_place;
   in_place.command = {pipe};

@@ -109,7 +109,7 @@ TEST_F(WithoutSshd, TheExitCodeOfTheRankThatFailsArrives) {
   EXPECT_THAT(verdict.first_failure->last_lines, Contains("rank 1 gives up"));
 }
 
-TEST_F(WithoutSshd, AKilledRankHasTheProgramStartedAnew) {
+TEST_F(WithoutSshd, AKilledRankRestartsTheProgram) {
   // The folders are in /var/tmp, which all hosts share.
   const std::string ran = "/var/tmp/ringmaster-test-ran-" + std::to_string(::getpid()) + "-";
   control::LaunchSpec spec;

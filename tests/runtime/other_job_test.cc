@@ -80,7 +80,7 @@ TEST_F(OtherJob, DeletedCorrectedAndAppliedAgainItTrainsWithTheCorrectedFlags) {
   EXPECT_TRUE(Kept(first, kAllSteps)) << "another job's checkpoints are not its to remove";
 }
 
-TEST_F(OtherJob, ToldToItGoesOnFromTheOneBeforeAndSaysWhatDiffers) {
+TEST_F(OtherJob, ResumesFromTheOneBeforeOnRequestAndReportsWhatDiffers) {
   const Outcome first = Run({"--learning-rate=0.01", "--steps=30"});
   ASSERT_TRUE(first.verdict.succeeded) << first.log;
 
@@ -98,7 +98,7 @@ TEST_F(OtherJob, ToldToItGoesOnFromTheOneBeforeAndSaysWhatDiffers) {
   EXPECT_TRUE(Kept(second, 30) || Kept(second, kAllSteps));
 }
 
-TEST_F(OtherJob, AStateThatHasAllStepsIsSaidToBeAlreadyComplete) {
+TEST_F(OtherJob, AStateThatHasAllStepsIsReportedAsAlreadyComplete) {
   const Outcome first = Run({});
   ASSERT_TRUE(first.verdict.succeeded) << first.log;
 
@@ -110,7 +110,7 @@ TEST_F(OtherJob, AStateThatHasAllStepsIsSaidToBeAlreadyComplete) {
   EXPECT_TRUE(Kept(second, kAllSteps));
 }
 
-TEST_F(OtherJob, ToldToGoOnFromWhatIsNotThereItFailsAndSaysSo) {
+TEST_F(OtherJob, FailsIfTheCheckpointToResumeFromDoesNotExist) {
   const Outcome refused = Run({}, {{control::kEnvRestoreJob, "letters"}});
 
   EXPECT_FALSE(refused.verdict.succeeded);

@@ -169,7 +169,7 @@ TEST_F(PythonInPlace, TrainsInAnImageWithMpirun) {
   EXPECT_EQ(audit.exit_code, 0) << audit.output;
 }
 
-TEST_F(PythonInPlace, AScriptThatNeverJoinsIsToldHow) {
+TEST_F(PythonInPlace, AScriptThatNeverJoinsGetsAHintHow) {
   Job job(2, Python({"-c", "import time; time.sleep(600)"}));
   Begin(job, {0}, 0, {{control::kEnvLoadLimitMillis, "1000"}});
 

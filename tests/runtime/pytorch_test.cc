@@ -75,7 +75,7 @@ std::vector<int> Beginnings(const std::string& log, int ranks = 3) {
   return steps;
 }
 
-TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWorker) {
+TEST_F(PyTorch, TheExampleResumesFromItsCheckpointAfterAKilledRankAndAfterALostWorker) {
   Job job(4, Example());
   // Set PATH like an image whose ENV puts a virtual environment first.
   std::filesystem::create_directory(logs_ + "/bin");
@@ -124,7 +124,7 @@ TEST_F(PyTorch, TheExampleGoesOnFromItsCheckpointAfterAKilledRankAndAfterALostWo
 }
 
 // Runs torchrun, once per worker, in an image without mpirun and sshd.
-TEST_F(PyTorch, TorchrunGoesOnFromItsCheckpointAfterAKilledRank) {
+TEST_F(PyTorch, TorchrunResumesFromItsCheckpointAfterAKilledRank) {
   control::LaunchSpec spec = Example();
   spec.command.insert(spec.command.begin() + 1, {"-m", "torch.distributed.run"});
   spec.ranks_per_process = 2;

@@ -193,7 +193,7 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
   std::unique_ptr<Process> cut_off_;
 };
 
-TEST_P(RealProgram, GoesOnFromItsCheckpoint) {
+TEST_P(RealProgram, ResumesFromItsCheckpoint) {
   Job job(2 + kWorkers, spec_);
   job.HideSshd();
   job.worker_extra = job.launcher_extra = variables_;

@@ -92,7 +92,7 @@ TEST_F(Refusal, AnAgentOfAnotherJobEnds) {
   EXPECT_EQ(job.launcher().Log().find("digits-worker-0"), std::string::npos);
 }
 
-TEST_F(Refusal, AnAgentWithAWrongTokenIsToldAndEnds) {
+TEST_F(Refusal, AnAgentWithAWrongTokenIsRefusedAndEnds) {
   Job job(2, FakeTraining());
   job.StartLauncher();
   std::filesystem::copy(job.Path("credentials"), job.Path("forged"));

@@ -94,7 +94,7 @@ class StallJob : public LoggedTest {
   }
 };
 
-TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
+TEST_F(StallJob, ContinuesWithoutAStoppedRankWhichRejoins) {
   Job job(4, TrainerSpec(kSteps, "none"));
   ASSERT_NO_FATAL_FAILURE(Begin(job));
   const Epoch before = job.Status().epoch;
@@ -130,7 +130,7 @@ TEST_F(StallJob, GoesOnWithoutAStoppedRankWhichComesBack) {
 }
 
 // Makes the step log a pipe without a reader, so that rank 0 blocks in a write forever.
-TEST_F(StallJob, GoesOnWithoutARankThatHangsInItsOwnCodeAndShowsWhere) {
+TEST_F(StallJob, ContinuesWithoutARankThatHangsInItsOwnCodeAndShowsWhere) {
   const std::string pipe = logs_ + "/steps";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK);

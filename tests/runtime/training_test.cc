@@ -56,7 +56,7 @@ class Training : public testing::Test {
   }
 };
 
-TEST_F(Training, ThreeWorkersTrainAndSayHowWell) {
+TEST_F(Training, ThreeWorkersTrainAndReportTheirAccuracy) {
   Job job(4, Mnist({"--global-batch=64", "--generated-samples=4096", "--epochs=1",
                     "--learning-rate=0.03"}));
 

@@ -113,7 +113,7 @@ class Versions : public LoggedTest {
   std::unique_ptr<Process> proxy_;
 };
 
-TEST_F(Versions, AnOperatorThatIsUpgradedAndRolledBackDisturbsNobody) {
+TEST_F(Versions, AnOperatorThatIsUpgradedAndRolledBackDisturbsNoJob) {
   Job job(5, TrainerSpec(kSteps, logs_ + "/steps.jsonl"));
   job.StartLauncher();
   for (const int worker : kAll) job.StartAgent(worker);
@@ -137,7 +137,7 @@ TEST_F(Versions, AnOperatorThatIsUpgradedAndRolledBackDisturbsNobody) {
   ExpectEndsWell(job, kSteps);
 }
 
-TEST_F(Versions, AgentsLauncherAndRanksOfOtherVersionsGoOnAndSurviveALoss) {
+TEST_F(Versions, AgentsLauncherAndRanksOfOtherVersionsContinueAndSurviveALoss) {
   Job job(5, TrainerBehindAProxy());
   Become(job, "newer");
   StartProxy(job);
