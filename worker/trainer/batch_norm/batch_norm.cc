@@ -53,19 +53,19 @@ NormParameters ParametersOf(const at::Tensor& weight, const at::Tensor& bias,
 }
 
 // The values saved for the backward pass.
-struct Held final : torch::CustomClassHolder {
+struct SavedArithmetic final : torch::CustomClassHolder {
   std::shared_ptr<const NormArithmetic> arithmetic;
 };
 
 class BatchNormFunction final : public torch::autograd::Function<BatchNormFunction> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& given,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias,
                             const std::optional<at::Tensor>& prelu,
                             const std::optional<at::Tensor>& shortcut,
                             const std::shared_ptr<const NormArithmetic>& arithmetic,
                             const BatchNormLayer& layer) {
-    const at::Tensor x = AsRows(given);
+    const at::Tensor x = AsRows(input);
     const NormRows rows = RowsOf(x);
     const at::Tensor statistics = Floats(2 * rows.channels, x);  // means, then inverse deviations
     const at::Tensor scratch = Floats(arithmetic->Scratch(rows), x);
@@ -82,21 +82,21 @@ class BatchNormFunction final : public torch::autograd::Function<BatchNormFuncti
     arithmetic->Normalise(rows, ParametersOf(weight, bias, slope, statistics), x.const_data_ptr(),
                           shortcut ? added.const_data_ptr() : nullptr, y.mutable_data_ptr());
     context->save_for_backward({x, weight, bias, slope, statistics});
-    auto held = c10::make_intrusive<Held>();
-    held->arithmetic = arithmetic;
-    context->saved_data["held"] = at::IValue::make_capsule(std::move(held));
+    auto saved = c10::make_intrusive<SavedArithmetic>();
+    saved->arithmetic = arithmetic;
+    context->saved_data["arithmetic"] = at::IValue::make_capsule(std::move(saved));
     context->saved_data["shortcut"] = shortcut.has_value();
     return y;
   }
 
-  static variable_list backward(AutogradContext* context, const variable_list& given) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &slope = saved[3];
-    const NormArithmetic& arithmetic =
-        *c10::static_intrusive_pointer_cast<Held>(context->saved_data["held"].toCapsule())
-             ->arithmetic;
+    const NormArithmetic& arithmetic = *c10::static_intrusive_pointer_cast<SavedArithmetic>(
+                                            context->saved_data["arithmetic"].toCapsule())
+                                            ->arithmetic;
     const NormRows rows = RowsOf(x);
-    const at::Tensor y_gradient = AsRows(given[0]);
+    const at::Tensor y_gradient = AsRows(gradients[0]);
     at::Tensor x_gradient = at::empty_like(x);
     const at::Tensor of_weight = Floats(rows.channels, x);
     const at::Tensor of_bias = Floats(rows.channels, x);
@@ -118,11 +118,11 @@ at::Tensor BatchNormalise(std::shared_ptr<const NormArithmetic> arithmetic, cons
                           const BatchNormLayer& layer, const at::Tensor& slope,
                           const at::Tensor& shortcut) {
   // LibTorch does not accept an undefined tensor here.
-  const auto given = [](const at::Tensor& tensor) {
+  const auto if_defined = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };
-  return BatchNormFunction::apply(x, layer.weight, layer.bias, given(slope), given(shortcut),
-                                  std::move(arithmetic), layer);
+  return BatchNormFunction::apply(x, layer.weight, layer.bias, if_defined(slope),
+                                  if_defined(shortcut), std::move(arithmetic), layer);
 }
 
 }  // namespace ringmaster::trainer

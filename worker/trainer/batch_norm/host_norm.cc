@@ -43,15 +43,15 @@ RINGMASTER_VECTORISED void Scale(const float* __restrict x, int64_t rows, int64_
   }
 }
 
-RINGMASTER_VECTORISED void ScaleAndBend(const float* __restrict x, int64_t rows, int64_t channels,
-                                        const float* __restrict scale,
-                                        const float* __restrict shift,
-                                        const float* __restrict slope, float* __restrict y) {
+RINGMASTER_VECTORISED void ScaleAndPrelu(const float* __restrict x, int64_t rows, int64_t channels,
+                                         const float* __restrict scale,
+                                         const float* __restrict shift,
+                                         const float* __restrict slope, float* __restrict y) {
   for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
     for (int64_t c = 0; c < channels; ++c) {
       const float z = x[c] * scale[c] + shift[c];
-      const float bent = slope[c] * z;
-      y[c] = z > 0 ? z : bent;
+      const float negative = slope[c] * z;
+      y[c] = z > 0 ? z : negative;
     }
   }
 }
@@ -64,60 +64,59 @@ RINGMASTER_VECTORISED void ScaleAndAdd(const float* __restrict x, int64_t rows, 
   }
 }
 
-RINGMASTER_VECTORISED void AddGradients(const float* __restrict x, const float* __restrict given,
-                                        int64_t rows, int64_t channels,
-                                        const float* __restrict mean, float* __restrict sum,
-                                        float* __restrict along) {
-  for (int64_t row = 0; row < rows; ++row, x += channels, given += channels) {
+RINGMASTER_VECTORISED void AddGradients(const float* __restrict x,
+                                        const float* __restrict y_gradient, int64_t rows,
+                                        int64_t channels, const float* __restrict mean,
+                                        float* __restrict sum, float* __restrict along) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, y_gradient += channels) {
     for (int64_t c = 0; c < channels; ++c) {
-      sum[c] += given[c];
-      along[c] += given[c] * (x[c] - mean[c]);
+      sum[c] += y_gradient[c];
+      along[c] += y_gradient[c] * (x[c] - mean[c]);
     }
   }
 }
 
-RINGMASTER_VECTORISED void AddBentGradients(const float* __restrict x,
-                                            const float* __restrict given, int64_t rows,
-                                            int64_t channels, const float* __restrict mean,
-                                            const float* __restrict scale,
-                                            const float* __restrict shift,
-                                            const float* __restrict slope, float* __restrict sum,
-                                            float* __restrict along, float* __restrict of_slope) {
-  for (int64_t row = 0; row < rows; ++row, x += channels, given += channels) {
+RINGMASTER_VECTORISED void AddGradientsThroughPrelu(
+    const float* __restrict x, const float* __restrict y_gradient, int64_t rows, int64_t channels,
+    const float* __restrict mean, const float* __restrict scale, const float* __restrict shift,
+    const float* __restrict slope, float* __restrict sum, float* __restrict along,
+    float* __restrict of_slope) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, y_gradient += channels) {
     for (int64_t c = 0; c < channels; ++c) {
       const float z = x[c] * scale[c] + shift[c];
-      const float bent = given[c] * slope[c];
-      const float below = given[c] * z;
-      const float gradient = z > 0 ? given[c] : bent;
-      const float turned = z > 0 ? 0 : below;
+      const float scaled = y_gradient[c] * slope[c];
+      const float of_negative = y_gradient[c] * z;
+      const float gradient = z > 0 ? y_gradient[c] : scaled;
+      const float slope_gradient = z > 0 ? 0 : of_negative;
       sum[c] += gradient;
       along[c] += gradient * (x[c] - mean[c]);
-      of_slope[c] += turned;
+      of_slope[c] += slope_gradient;
     }
   }
 }
 
-RINGMASTER_VECTORISED void GoBack(const float* __restrict x, const float* __restrict given,
-                                  int64_t rows, int64_t channels, const float* __restrict scale,
-                                  const float* __restrict constant, const float* __restrict along,
-                                  float* __restrict to) {
-  for (int64_t row = 0; row < rows; ++row, x += channels, given += channels, to += channels) {
+RINGMASTER_VECTORISED void ComputeInputGradients(const float* __restrict x,
+                                                 const float* __restrict y_gradient, int64_t rows,
+                                                 int64_t channels, const float* __restrict scale,
+                                                 const float* __restrict constant,
+                                                 const float* __restrict along,
+                                                 float* __restrict to) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, y_gradient += channels, to += channels) {
     for (int64_t c = 0; c < channels; ++c) {
-      to[c] = scale[c] * given[c] + constant[c] - x[c] * along[c];
+      to[c] = scale[c] * y_gradient[c] + constant[c] - x[c] * along[c];
     }
   }
 }
 
-RINGMASTER_VECTORISED void GoBackBent(const float* __restrict x, const float* __restrict given,
-                                      int64_t rows, int64_t channels, const float* __restrict scale,
-                                      const float* __restrict shift, const float* __restrict slope,
-                                      const float* __restrict constant,
-                                      const float* __restrict along, float* __restrict to) {
-  for (int64_t row = 0; row < rows; ++row, x += channels, given += channels, to += channels) {
+RINGMASTER_VECTORISED void ComputeInputGradientsThroughPrelu(
+    const float* __restrict x, const float* __restrict y_gradient, int64_t rows, int64_t channels,
+    const float* __restrict scale, const float* __restrict shift, const float* __restrict slope,
+    const float* __restrict constant, const float* __restrict along, float* __restrict to) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, y_gradient += channels, to += channels) {
     for (int64_t c = 0; c < channels; ++c) {
       const float z = x[c] * scale[c] + shift[c];
-      const float bent = given[c] * slope[c];
-      const float gradient = z > 0 ? given[c] : bent;
+      const float scaled = y_gradient[c] * slope[c];
+      const float gradient = z > 0 ? y_gradient[c] : scaled;
       to[c] = scale[c] * gradient + constant[c] - x[c] * along[c];
     }
   }
@@ -195,8 +194,8 @@ class Host final : public NormArithmetic {
       const auto* const from = static_cast<const float*>(x) + at;
       auto* const to = static_cast<float*>(y) + at;
       if (parameters.slope != nullptr) {
-        ScaleAndBend(from, count, rows.channels, of.scale.data(), of.shift.data(), parameters.slope,
-                     to);
+        ScaleAndPrelu(from, count, rows.channels, of.scale.data(), of.shift.data(),
+                      parameters.slope, to);
       } else if (shortcut != nullptr) {
         ScaleAndAdd(from, count, rows.channels, of.scale.data(), of.shift.data(),
                     static_cast<const float*>(shortcut) + at, to);
@@ -212,18 +211,18 @@ class Host final : public NormArithmetic {
     Coefficients of = CoefficientsOf(rows, parameters);
     const int64_t channels = rows.channels;
     const auto* const values = static_cast<const float*>(x);
-    const auto* const given = static_cast<const float*>(y_gradient);
+    const auto* const gradients = static_cast<const float*>(y_gradient);
     std::fill_n(scratch, Scratch(rows), 0.0F);
     ForEachPart(rows, [&](int64_t part, int64_t first, int64_t count) {
       const int64_t at = first * channels;
       float* const sum = SumOf(scratch, rows, part, 0);
       float* const along = SumOf(scratch, rows, part, 1);
       if (parameters.slope == nullptr) {
-        AddGradients(values + at, given + at, count, channels, parameters.mean, sum, along);
+        AddGradients(values + at, gradients + at, count, channels, parameters.mean, sum, along);
       } else {
-        AddBentGradients(values + at, given + at, count, channels, parameters.mean, of.scale.data(),
-                         of.shift.data(), parameters.slope, sum, along,
-                         SumOf(scratch, rows, part, 2));
+        AddGradientsThroughPrelu(values + at, gradients + at, count, channels, parameters.mean,
+                                 of.scale.data(), of.shift.data(), parameters.slope, sum, along,
+                                 SumOf(scratch, rows, part, 2));
       }
     });
     AddParts(rows, scratch);
@@ -242,11 +241,12 @@ class Host final : public NormArithmetic {
       const int64_t at = first * channels;
       auto* const back = static_cast<float*>(x_gradient) + at;
       if (parameters.slope == nullptr) {
-        GoBack(values + at, given + at, count, channels, of.scale.data(), of.constant.data(),
-               of.along.data(), back);
+        ComputeInputGradients(values + at, gradients + at, count, channels, of.scale.data(),
+                              of.constant.data(), of.along.data(), back);
       } else {
-        GoBackBent(values + at, given + at, count, channels, of.scale.data(), of.shift.data(),
-                   parameters.slope, of.constant.data(), of.along.data(), back);
+        ComputeInputGradientsThroughPrelu(values + at, gradients + at, count, channels,
+                                          of.scale.data(), of.shift.data(), parameters.slope,
+                                          of.constant.data(), of.along.data(), back);
       }
     });
   }

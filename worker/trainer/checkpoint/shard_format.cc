@@ -233,7 +233,7 @@ std::string WhyOther(const ShardHeader& have, const StateIdentity& want,
 }
 
 std::string WhatDiffers(std::string_view theirs, std::string_view ours) {
-  constexpr std::size_t kMostTold = 12;
+  constexpr std::size_t kMaxListed = 12;
   std::map<std::string_view, std::pair<std::string_view, std::string_view>> values;
   for (std::string_view line; !theirs.empty();) {
     line = NextLine(theirs);
@@ -252,7 +252,7 @@ std::string WhatDiffers(std::string_view theirs, std::string_view ours) {
                                                      " instead of " + shown(value.second)
                                                : "other " + written);
   }
-  return ListText(differing, kMostTold);
+  return ListText(differing, kMaxListed);
 }
 
 }  // namespace ringmaster::trainer

@@ -9,13 +9,13 @@ namespace ringmaster::trainer {
 namespace {
 
 // Returns the members of `before` that are not in `now`, separated by commas.
-std::string Gone(const std::vector<std::string>& before, const std::vector<std::string>& now) {
-  std::string gone;
+std::string Departed(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+  std::string departed;
   for (const std::string& member : before) {
     if (std::ranges::find(now, member) != now.end()) continue;
-    gone += (gone.empty() ? "" : ",") + member;
+    departed += (departed.empty() ? "" : ",") + member;
   }
-  return gone;
+  return departed;
 }
 
 }  // namespace
@@ -227,10 +227,10 @@ std::span<std::byte> CompressedReducer::All(RowMemory& memory, std::size_t count
 std::string CompressedGradients::EnterWorld(Communicator& communicator, const World& world,
                                             const Adopted& adopted) {
   const ResidualFate fate = feedback_.Adopt(adopted.held, adopted.changed);
-  const std::string gone = Gone(members_, world.members);
-  if (fate == ResidualFate::kDropped || !gone.empty()) {
+  const std::string departed = Departed(members_, world.members);
+  if (fate == ResidualFate::kDropped || !departed.empty()) {
     LogWarn("Discarded compression residuals of earlier steps",
-            {{"this_rank", NameOf(fate)}, {"with_members", gone}});
+            {{"this_rank", NameOf(fate)}, {"with_members", departed}});
   }
   rank_ = world.rank;
   size_ = world.size;

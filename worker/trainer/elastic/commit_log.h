@@ -30,7 +30,7 @@ class CommitLog {
   // step. `next` is the phase that follows.
   void Committed(const World& world, const LocalState& local, control::RankPhase next);
   // If `wanted`, saves the current step once it is committed, even if no checkpoint is due.
-  void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
+  void SetCheckpointRequested(bool wanted) { checkpoint_wanted_ = wanted; }
 
  private:
   MembershipSource& membership_;

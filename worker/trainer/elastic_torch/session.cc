@@ -77,7 +77,7 @@ Outcome<StepResult> Session::Reduce() {
   finite_ = reduced->result.finite;
   if (!finite_ && options_.sharded != nullptr) options_.sharded->Exclude();
   leaving_ = reduced->votes.leave > 0;
-  commits_.WantCheckpoint(reduced->votes.checkpoint > 0);
+  commits_.SetCheckpointRequested(reduced->votes.checkpoint > 0);
   snapshot_ = reduced->votes.snapshot >= static_cast<float>(world().workers);
   const bool all_parts = reduced->votes.parts >= static_cast<float>(world().size);
   if (part_written_ && all_parts) options_.checkpointer->PartsWritten(*part_written_);

@@ -234,12 +234,12 @@ __global__ void __launch_bounds__(kThreads, kPrelu ? kAtATime / 2 : kAtATime)
     const Backward<T, kPrelu> back(parameters, seat);
     ForEachPlace(rows, seat, [&](int64_t place) {
       const Piece<T> from = x[place];
-      const Piece<T> given = y_gradient[place];
+      const Piece<T> upstream = y_gradient[place];
 #pragma unroll
       for (int lane = 0; lane < kLanes; ++lane) {
         const float distance = FloatOf(from.values[lane]) - back.mean[lane];
-        const float gradient =
-            back.ThroughPrelu(lane, distance, FloatOf(given.values[lane]), sums[kSums - 1][lane]);
+        const float gradient = back.ThroughPrelu(lane, distance, FloatOf(upstream.values[lane]),
+                                                 sums[kSums - 1][lane]);
         sums[0][lane] += gradient;
         sums[1][lane] = fmaf(gradient, distance, sums[1][lane]);
       }
@@ -282,13 +282,14 @@ __global__ void __launch_bounds__(kThreads)
   }
   ForEachPlace(rows, seat, [&](int64_t place) {
     const Piece<T> from = x[place];
-    const Piece<T> given = y_gradient[place];
+    const Piece<T> upstream = y_gradient[place];
     Piece<T> to;
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const float distance = FloatOf(from.values[lane]) - back.mean[lane];
       float unused = 0;
-      const float gradient = back.ThroughPrelu(lane, distance, FloatOf(given.values[lane]), unused);
+      const float gradient =
+          back.ThroughPrelu(lane, distance, FloatOf(upstream.values[lane]), unused);
       Store(fmaf(-distance, along[lane], fmaf(back.scale[lane], gradient, -constant[lane])),
             to.values[lane]);
     }

@@ -171,7 +171,7 @@ void CentreTable::CatchUp(const LocalState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
   if (!has_rows_ || step == pending_.end()) return Forget();
-  step->left_out = adopted.left_out;
+  step->excluded = adopted.left_out;
   Replay(options_.head, *step, *device_, *step_, rows_);
   log_.Append(std::move(*step));
   pending_.clear();
@@ -255,8 +255,8 @@ void CentreTable::Confirmed() {
 
 void CentreTable::ReportProtection() {
   const bool unprotected = size_ > 1 && once_ > 0 && !copies_.complete();
-  if (unprotected == told_) return;
-  told_ = unprotected;
+  if (unprotected == reported_) return;
+  reported_ = unprotected;
   if (!unprotected_) return;
   unprotected_(
       unprotected
@@ -273,20 +273,20 @@ void CentreTable::ReportProtection() {
 
 void CentreTable::Prepared(StepInputs inputs) {
   inputs.version = held_.Next(epoch_);
-  // A step that is computed again to find the cause of a failure keeps its `left_out`.
+  // A step that is computed again to find the cause of a failure keeps its `excluded`.
   if (!pending_.empty() && pending_.back().version == inputs.version) {
-    inputs.left_out = pending_.back().left_out;
+    inputs.excluded = pending_.back().excluded;
   }
   if (pending_.size() == kMostPending) pending_.erase(pending_.begin());
   pending_.push_back(std::move(inputs));
 }
 
-void CentreTable::Exclude() { pending_.back().left_out = true; }
+void CentreTable::Exclude() { pending_.back().excluded = true; }
 
 void CentreTable::Applied(const LocalState& held) {
   KeepCopies();
   StepInputs& inputs = pending_.back();
-  if (!inputs.left_out) Update(inputs);
+  if (!inputs.excluded) Update(inputs);
   held_ = held;
   log_.Append(std::move(inputs));
   pending_.clear();

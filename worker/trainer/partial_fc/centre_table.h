@@ -106,7 +106,7 @@ class CentreTable final : public ShardedState {
   int size_ = 1;
   std::vector<int> replica_peers_, replica_sources_;
   int64_t once_ = 0;  // number of rows that only one rank has until copies_ is complete
-  bool told_ = false;
+  bool reported_ = false;
   std::function<void(const std::string& reason)> unprotected_;
 
   // Memory that collective operations use.

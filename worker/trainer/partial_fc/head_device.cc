@@ -11,7 +11,7 @@ OnDevice::OnDevice(HeadDevice& device, std::span<const float> host) : values_(ho
 
 void Replay(const HeadOptions& options, const StepInputs& inputs, HeadDevice& device,
             ShardStep& step, Rows& rows) {
-  if (inputs.left_out) return;
+  if (inputs.excluded) return;
   const OnDevice embeddings(device, inputs.embeddings);
   const OnDevice maximum(device, inputs.maximum);
   const OnDevice sum(device, inputs.sum);

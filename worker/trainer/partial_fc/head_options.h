@@ -34,7 +34,7 @@ struct StepInputs {
   std::vector<float> embeddings{};  // unit vectors: labels.size() × dimension
   std::vector<float> maximum{};     // by sample: the greatest logit of all sampled classes
   std::vector<float> sum{};         // by sample: the sum of e^(logit - maximum) over these classes
-  bool left_out = false;            // true: the step updates no rows
+  bool excluded = false;            // true: the step updates no rows
 
   std::size_t bytes() const {
     return labels.size() * sizeof(int64_t) +

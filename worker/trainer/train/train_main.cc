@@ -214,7 +214,7 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
 }
 
 // Objects with threads that can hang. Main() then ends the process without destroying them.
-struct Lasting {
+struct ThreadOwners {
   const SystemClock clock;
   std::unique_ptr<MembershipSource> membership;
   std::unique_ptr<StateKeeper> keeper;
@@ -227,9 +227,9 @@ struct Lasting {
 };
 
 // Trains, and returns the exit code.
-Result<int> Run(const TrainOptions& options, Lasting& lasting) {
-  const SystemClock& clock = lasting.clock;
-  AbandonedConnects& abandoned_connects = lasting.abandoned_connects;
+Result<int> Run(const TrainOptions& options, ThreadOwners& owners) {
+  const SystemClock& clock = owners.clock;
+  AbandonedConnects& abandoned_connects = owners.abandoned_connects;
   const std::shared_ptr<Position> position = MakePosition();  // first, because loading can hang too
   Result<StepLog> log = StepLog::Open(options.step_log);
   if (!log.ok()) return log.error();
@@ -253,15 +253,15 @@ Result<int> Run(const TrainOptions& options, Lasting& lasting) {
 
   Result<std::unique_ptr<MembershipSource>> made_membership = MakeMembership(options, steps, clock);
   if (!made_membership.ok()) return made_membership.error();
-  lasting.membership = *std::move(made_membership);
-  MembershipSource& membership = *lasting.membership;
+  owners.membership = *std::move(made_membership);
+  MembershipSource& membership = *owners.membership;
   Buckets buckets(workload.parameters(), prepared->buckets,
                   MemoryOf(prepared->gpu.get(), options.compression));
   Sgd optimizer(buckets.flat_parameters(), buckets.flat_gradients(), made.sgd);
   Result<std::unique_ptr<StateKeeper>> keeper =
       OpenKeeper(options, made, optimizer, membership, clock);
   if (!keeper.ok()) return keeper.error();
-  lasting.keeper = *std::move(keeper);
+  owners.keeper = *std::move(keeper);
   const Result<std::unique_ptr<RowCodec>> codec =
       MakeCodec(prepared->gpu.get(), options.compression);
   if (!codec.ok()) return codec.error();
@@ -283,7 +283,7 @@ Result<int> Run(const TrainOptions& options, Lasting& lasting) {
                        },
                    .device_works = AskGpu(prepared->gpu.get()),
                    .position = position,
-                   .checkpointer = lasting.keeper.get(),
+                   .checkpointer = owners.keeper.get(),
                    .sharded = workload.sharded(),
                    .trace = timeline.get(),
                    .reducer = reducer.get(),
@@ -307,9 +307,9 @@ Result<int> Run(const TrainOptions& options, Lasting& lasting) {
 }
 
 // Returns kInvalid if GPU memory is exhausted: the user can choose a smaller model or batch.
-Result<int> RunInMemory(const ParsedCommandLine& parsed, Lasting& lasting) {
+Result<int> RunInMemory(const ParsedCommandLine& parsed, ThreadOwners& owners) {
   try {
-    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, lasting);
+    if (parsed.command != TrainCommand::kDryRun) return Run(parsed.options, owners);
     const Result<std::string> described = Describe(parsed.options);
     if (!described.ok()) return described.error();
     std::fputs(described->c_str(), stdout);
@@ -338,10 +338,10 @@ int Main(int argc, const char* const* argv) {
     std::fputs((print ? parsed->text : BuildReport(FindGpus())).c_str(), stdout);
     return 0;
   }
-  Lasting lasting;
-  const Result<int> run = RunInMemory(*parsed, lasting);
+  ThreadOwners owners;
+  const Result<int> run = RunInMemory(*parsed, owners);
   const int code = run.ok() ? *run : Fail(run.error(), FaultOfRank(parsed->options, nullptr));
-  if (lasting.Hang()) {
+  if (owners.Hang()) {
     std::fflush(nullptr);
     _exit(code);
   }

@@ -298,25 +298,25 @@ Result<void> CheckGroup(const CLI::App& app, const TrainOptions& options) {
 }
 
 // Values of flags that are converted before they are stored in TrainOptions.
-struct Given {
+struct FlagValues {
   double timeout_seconds = 30;
   bool check_build = false;
   bool dry_run = false;
   std::string compression = NameOf(Compression::kNone);
 };
 
-void AddFlags(CLI::App& app, TrainOptions& options, Given& given) {
+void AddFlags(CLI::App& app, TrainOptions& options, FlagValues& values) {
   // If a flag is repeated, the last one applies, so that a command can be extended.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", std::string("ringmaster-train ") + RINGMASTER_VERSION);
   auto* check =
-      app.add_flag("--check-build", given.check_build, "list the features of this build and exit");
-  app.add_flag("--dry-run", given.dry_run,
+      app.add_flag("--check-build", values.check_build, "list the features of this build and exit");
+  app.add_flag("--dry-run", values.dry_run,
                "load data and model, print a summary of the training with these flags, and exit")
       ->excludes(check);
   AddTrainingFlags(app, options);
-  AddRunFlags(app, options, given.timeout_seconds);
-  AddCompressionFlag(app, given.compression);
+  AddRunFlags(app, options, values.timeout_seconds);
+  AddCompressionFlag(app, values.compression);
   AddPrecisionFlag(app, options);
   AddTransportFlag(app, options);
   AddBucketFlag(app, options);
@@ -329,9 +329,9 @@ void AddFlags(CLI::App& app, TrainOptions& options, Given& given) {
 
 std::vector<std::string> FlagNames() {
   TrainOptions options;
-  Given given;
+  FlagValues values;
   CLI::App app;
-  AddFlags(app, options, given);
+  AddFlags(app, options, values);
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -341,9 +341,9 @@ std::vector<std::string> FlagNames() {
 
 Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
-  Given given;
+  FlagValues values;
   CLI::App app("Trains a model together with the other ranks of its world.", "ringmaster-train");
-  AddFlags(app, parsed.options, given);
+  AddFlags(app, parsed.options, values);
   try {
     ParseArguments(app, argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -358,10 +358,11 @@ Result<ParsedCommandLine> ParseCommandLine(int argc, const char* const* argv) {
     return Error{ErrorKind::kInvalid,
                  std::string(error.what()) + "; ringmaster-train --help lists the flags"};
   }
-  parsed.options.compression = *CompressionNamed(given.compression);  // the parser checked the name
-  if (given.check_build) parsed.command = TrainCommand::kCheckBuild;
-  if (given.dry_run) parsed.command = TrainCommand::kDryRun;
-  parsed.options.timeout = MillisOf(given.timeout_seconds);
+  parsed.options.compression =
+      *CompressionNamed(values.compression);  // the parser checked the name
+  if (values.check_build) parsed.command = TrainCommand::kCheckBuild;
+  if (values.dry_run) parsed.command = TrainCommand::kDryRun;
+  parsed.options.timeout = MillisOf(values.timeout_seconds);
   if (Result<void> checked = CheckGroup(app, parsed.options); !checked.ok()) return checked.error();
   if (Result<void> checked = CheckTogether(parsed.options); !checked.ok()) return checked.error();
   return parsed;

@@ -568,7 +568,7 @@ TEST_F(CheckpointTest, AChosenOneThatIsKnownToBeDamagedIsNotLoadedAgain) {
   EXPECT_EQ(again.error().kind, ErrorKind::kInvalid);
 }
 
-TEST(Shaping, TellsWhatDiffers) {
+TEST(Shaping, ReportsWhatDiffers) {
   EXPECT_EQ(WhatDiffers("--seed=1\n--steps=5\n", "--seed=1\n--steps=5\n"), "");
   EXPECT_EQ(WhatDiffers("--seed=1\n--steps=5\ntraining data=00\n",
                         "--seed=2\n--steps=5\ntraining data=01\n--classes=4\n"),

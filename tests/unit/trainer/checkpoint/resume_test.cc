@@ -102,7 +102,7 @@ class ResumeTest : public ::testing::Test {
   std::list<ElasticRank> ranks_;
 };
 
-TEST_F(ResumeTest, OthersGoOnFromTheNewestCheckpointAndSaySo) {
+TEST_F(ResumeTest, OthersResumeFromTheNewestCheckpointAndReportIt) {
   TrainAndDie({"a", "b"});
 
   const audit::Report report = FinishWith({"c", "d"});
@@ -122,13 +122,13 @@ TEST_F(ResumeTest, OthersGoOnFromTheNewestCheckpointAndSaySo) {
   EXPECT_FALSE(fs::exists(checkpoints_ + "/1.1-15")) << "three newer ones are complete";
 }
 
-TEST_F(ResumeTest, ASmallerWorldGoesOnBitForBit) {
+TEST_F(ResumeTest, ASmallerWorldContinuesBitForBit) {
   TrainAndDie({"a", "b"});
 
   EXPECT_EQ(FinishWith({"c"}).findings.rolled_back, 1);
 }
 
-TEST_F(ResumeTest, ALargerWorldGoesOnBitForBit) {
+TEST_F(ResumeTest, ALargerWorldContinuesBitForBit) {
   TrainAndDie({"a", "b"});
 
   EXPECT_EQ(FinishWith({"c", "d", "e"}).findings.rolled_back, 1);
@@ -173,7 +173,7 @@ TEST_F(ResumeTest, ASnapshotLosesNoStep) {
   EXPECT_EQ(report.findings.lost + report.findings.repeated + report.findings.disagreeing, 0);
 }
 
-TEST_F(ResumeTest, WhatCannotBeReadNowIsWaitedForAndSaid) {
+TEST_F(ResumeTest, AnUnreadableCheckpointIsReportedAndWaitedFor) {
   TrainAndDie({"a", "b"});
   Unreadable fault(checkpoints_ + "/1.1-15/shard-0");
   if (!fault.mounted()) GTEST_SKIP() << "mounting needs root";
@@ -247,7 +247,7 @@ class OtherJobs : public ::testing::Test {
   int started_ = 0;
 };
 
-TEST_F(OtherJobs, AJobThatIsAppliedAgainTrainsFromItsFirstStepAndSaysHowToGoOn) {
+TEST_F(OtherJobs, AJobThatIsAppliedAgainTrainsFromItsFirstStepAndReportsHowToResume) {
   Train(Job("digits", "uid-1"), 12);
 
   const Trained again = Train(Job("digits", "uid-2"), 12);
@@ -269,7 +269,7 @@ TEST_F(OtherJobs, AJobOfAnotherNameBeginsInSilence) {
   EXPECT_FALSE(Train(Job("letters", "uid-2"), 12).beginning.has_value());
 }
 
-TEST_F(OtherJobs, AJobThatIsToldToGoesOnFromAnothersAndKeepsThatFirst) {
+TEST_F(OtherJobs, AJobCanResumeFromAnothersCheckpointAndKeepsThatFirst) {
   Train(Job("digits", "uid-1"), 12, 2, {.shaping = "--learning-rate=0.1\n--seed=1\n"});
   CheckpointPlace second = Job("letters", "uid-2");
   second.from_job = "digits";

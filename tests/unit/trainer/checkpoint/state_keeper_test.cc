@@ -309,7 +309,7 @@ TEST_F(StateKeeperTest, ANewerCheckpointIsFoundWhenLookingAgain) {
   EXPECT_EQ(early.value(), 10);
 }
 
-TEST_F(StateKeeperTest, AnotherRunGoesOnAboveAllThatWasBefore) {
+TEST_F(StateKeeperTest, AnotherRunHasHigherVersionsThanAllEarlierOnes) {
   Process first(checkpoints_, "", "job-1");
   for (int step = 0; step < 10; ++step) first.Step({3, 12});
   first.Finish();
@@ -330,7 +330,7 @@ TEST_F(StateKeeperTest, AnotherRunGoesOnAboveAllThatWasBefore) {
   EXPECT_EQ(joiner.value(), 20);
 }
 
-TEST_F(StateKeeperTest, AProcessStartedAgainGoesOnFromTheSnapshot) {
+TEST_F(StateKeeperTest, ARestartedProcessResumesFromTheSnapshot) {
   {
     Process killed(checkpoints_, snapshots_);
     for (int step = 0; step < 13; ++step) {
@@ -371,7 +371,7 @@ TEST_F(StateKeeperTest, ADamagedSnapshotMeansTheOtherOneAndThenTheCheckpoint) {
   EXPECT_EQ(restored(), 0);
 }
 
-TEST_F(StateKeeperTest, OneRankOfAWorkerMakesSnapshotsAndAllGoOnFromThem) {
+TEST_F(StateKeeperTest, OneRankOfAWorkerMakesSnapshotsAndAllResumeFromThem) {
   Process first("", snapshots_);
   Process second("", snapshots_);
   second.world().local_rank = 1;
@@ -422,7 +422,7 @@ TEST_F(StateKeeperTest, ASnapshotOfAnotherRunIsOfNoUse) {
   EXPECT_EQ(next.held().version.step, 0);
 }
 
-TEST_F(StateKeeperTest, FullSharedMemoryIsSaidOnceAndTrainingGoesOn) {
+TEST_F(StateKeeperTest, FullSharedMemoryIsReportedOnceAndTrainingContinues) {
   const std::string small = temporary_.path() + "/shm";
   fs::create_directory(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=4k") != 0) {
@@ -439,7 +439,7 @@ TEST_F(StateKeeperTest, FullSharedMemoryIsSaidOnceAndTrainingGoesOn) {
   ::umount(small.c_str());
 }
 
-TEST_F(StateKeeperTest, AVolumeThatIsFullIsSaidAndSoIsThatItIsNotAnyMore) {
+TEST_F(StateKeeperTest, AFullVolumeIsReportedAndSoIsItsRecovery) {
   const std::string small = temporary_.path() + "/volume";
   fs::create_directory(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k") != 0) {

@@ -76,7 +76,7 @@ TEST_F(GlooCommunicatorTest, NamesThePeerThatPublishedItsAddressAndCannotBeReach
   });
 }
 
-TEST_F(GlooCommunicatorTest, AnAbortNamesNobody) {
+TEST_F(GlooCommunicatorTest, AnAbortNamesNoPeer) {
   World world;
   world.size = 2;
   world.store = std::make_shared<MemoryStore>();

@@ -101,7 +101,7 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
 }
 
 // Tests a rank that leaves after its part of an operation: the other rank can complete it.
-TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNobody) {
+TEST_F(SharedMemoryTest, ARankThatLeavesAfterItsPartFailsNoOther) {
   std::latch left(1);
   RunRanks(2, [&](const World& world) {
     auto communicator =
@@ -169,7 +169,7 @@ TEST_F(SharedMemoryTest, AKilledProcessEndsTheOthersAtOnce) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST_F(SharedMemoryTest, NobodySharesWhereOneDoesNotWantTo) {
+TEST_F(SharedMemoryTest, NoRankSharesIfOneDoesNotWantTo) {
   RunRanks(3, [&](const World& world) {
     SharedMemoryTransport transport;
 
@@ -182,7 +182,7 @@ TEST_F(SharedMemoryTest, NobodySharesWhereOneDoesNotWantTo) {
 }
 
 // Simulates a rank on another machine, where the memory of rank 0 does not exist.
-TEST_F(SharedMemoryTest, NobodySharesWhereOneCannotMapTheMemory) {
+TEST_F(SharedMemoryTest, NoRankSharesIfOneCannotMapTheMemory) {
   RunRanks(3, [&](const World& world) {
     if (world.rank == 0) {
       const std::string elsewhere = std::to_string(::getpid()) + " 99999 00";

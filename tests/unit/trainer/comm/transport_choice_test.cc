@@ -64,7 +64,7 @@ TEST(TransportChoice, SumsHaveTheSameBitsInMemoryAndOverGloo) {
   }
 }
 
-TEST(TransportChoice, GoesOverGlooWhereOneRankWantsTo) {
+TEST(TransportChoice, UsesGlooIfOneRankRequiresIt) {
   RunOnOneMachine(
       3, [](int rank) { return rank == 1 ? HostTransport::kGloo : HostTransport::kAuto; },
       [](const World& world, Communicator& communicator) {

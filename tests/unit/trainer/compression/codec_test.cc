@@ -69,7 +69,7 @@ void ExpectRoundedToNearestEven(uint32_t largest) {
   }
 }
 
-TEST(Codes, EveryCodeOfE4M3IsWhatTheSpecificationSays) {
+TEST(Codes, EveryCodeOfE4M3IsAsSpecified) {
   ExpectEveryCode<Float8E4M3Code>(0x7e, 3, 7);
   ExpectRoundedToNearestEven<Float8E4M3Code>(0x7e);
   EXPECT_EQ(Float8E4M3Code::ToFloat(0x7e), 448);
@@ -77,7 +77,7 @@ TEST(Codes, EveryCodeOfE4M3IsWhatTheSpecificationSays) {
   EXPECT_TRUE(std::isnan(Float8E4M3Code::ToFloat(0x7f)));
 }
 
-TEST(Codes, EveryCodeOfE5M2IsWhatTheSpecificationSays) {
+TEST(Codes, EveryCodeOfE5M2IsAsSpecified) {
   ExpectEveryCode<Float8E5M2Code>(0x7b, 2, 15);
   ExpectRoundedToNearestEven<Float8E5M2Code>(0x7b);
   EXPECT_EQ(Float8E5M2Code::ToFloat(0x7b), 57344);

@@ -81,7 +81,7 @@ TEST_F(ErrorFeedbackTest, AStepThatOnlyOthersSawAppliedCounts) {
   ExpectOwed(0.125F, 1.25F);
 }
 
-TEST_F(ErrorFeedbackTest, AStepThatOthersLeftOutLeavesNothing) {
+TEST_F(ErrorFeedbackTest, AStepThatOthersSkippedLeavesNothing) {
   Apply(Version(1, 1), 0.5F);
   Attempt(Version(1, 2), 7);
 

@@ -95,7 +95,7 @@ TEST(RunOnHost, BlocksRunInAnotherOrderEachTime) {
   EXPECT_EQ(orders.size(), 4U);
 }
 
-TEST(RunOnHost, RunsFewerBlocksWhereToldSo) {
+TEST(RunOnHost, RunsFewerBlocksOnRequest) {
   std::atomic<unsigned> runs = 0;
   {
     const FewBlocks few(2);

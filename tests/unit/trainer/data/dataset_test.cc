@@ -66,7 +66,7 @@ TEST(LoadIdxFolder, ReadsGzipFiles) {
   EXPECT_EQ(data->training->Label(0), 1);
 }
 
-TEST(LoadIdxFolder, SaysWhichFileIsMissing) {
+TEST(LoadIdxFolder, NamesTheMissingFile) {
   const TemporaryFolder folder;
   WriteGoodFolder(folder);
   std::filesystem::remove(folder.path() + "/t10k-images-idx3-ubyte");
@@ -99,7 +99,7 @@ TEST(LoadIdxFolder, RefusesUnequalCounts) {
   EXPECT_THAT(data.error().message, HasSubstr("found 1"));
 }
 
-TEST(ReadMaybeGzip, SaysWhereAGzipStreamIsCutOff) {
+TEST(ReadMaybeGzip, ReportsWhereAGzipStreamIsCutOff) {
   const TemporaryFolder folder;
   std::string noise(100'000, '\0');
   uint32_t state = 1;

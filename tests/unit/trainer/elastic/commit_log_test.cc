@@ -14,14 +14,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-using Said = std::vector<std::string>;
+using Events = std::vector<std::string>;
 
 std::string StepOf(const LocalState& local) { return std::to_string(local.version.step); }
 
 // These fakes record their calls in a common list.
-class ToldMembership final : public MembershipSource {
+class RecordingMembership final : public MembershipSource {
  public:
-  explicit ToldMembership(Said* said) : said_(said) {}
+  explicit RecordingMembership(Events* events) : events_(events) {}
   Result<World> AwaitWorld(control::Epoch) override { return World{}; }
   void Watch(control::Epoch, OverCallback) override {}
   void Unwatch() override {}
@@ -29,17 +29,17 @@ class ToldMembership final : public MembershipSource {
   void Broken(const World&, int, const std::string&) override {}
   void AtBoundary(const World&, int64_t) override {}
   void Report(const World&, const control::Progress& progress) override {
-    said_->push_back("report " + std::to_string(progress.step));
+    events_->push_back("report " + std::to_string(progress.step));
   }
   Result<bool> Finish(const World&, const control::Progress&) override { return true; }
 
  private:
-  Said* const said_;
+  Events* const events_;
 };
 
-class ToldKeeper final : public Checkpointer {
+class RecordingKeeper final : public Checkpointer {
  public:
-  explicit ToldKeeper(Said* said) : said_(said) {}
+  explicit RecordingKeeper(Events* events) : events_(events) {}
   Result<LocalState> Restore(const LocalState& local, bool) override { return local; }
   const std::optional<Beginning>& beginning() const override { return beginning_; }
   std::optional<control::KeptCheckpoint> NewestKept(const StateVersion&) const override {
@@ -49,10 +49,10 @@ class ToldKeeper final : public Checkpointer {
   void Distrust(const StateVersion&, const std::string&) override {}
   bool SnapshotDue() const override { return false; }
   void Applied(const World&, const LocalState& local, bool snapshot) override {
-    said_->push_back("keep applied " + StepOf(local) + (snapshot ? " in a snapshot" : ""));
+    events_->push_back("keep applied " + StepOf(local) + (snapshot ? " in a snapshot" : ""));
   }
   void Committed(const World&, const LocalState& local, bool out_of_turn) override {
-    said_->push_back("keep committed " + StepOf(local) + (out_of_turn ? " out of turn" : ""));
+    events_->push_back("keep committed " + StepOf(local) + (out_of_turn ? " out of turn" : ""));
   }
   std::optional<StateVersion> PartWritten() const override { return {}; }
   bool PartFailed() const override { return false; }
@@ -66,17 +66,17 @@ class ToldKeeper final : public Checkpointer {
   void Finished(const World&, const LocalState&, const GivenUp&) override {}
 
  private:
-  Said* const said_;
+  Events* const events_;
   std::optional<Beginning> beginning_;
 };
 
-class ToldShards final : public ShardedState {
+class RecordingShards final : public ShardedState {
  public:
-  explicit ToldShards(Said* said) : said_(said) {}
+  explicit RecordingShards(Events* events) : events_(events) {}
   Result<ShardedOutcome> Sync(const ShardedWorld&) override { return ShardedOutcome{}; }
   void Exclude() override {}
   void Applied(const LocalState& held) override {
-    said_->push_back("shard applied " + StepOf(held));
+    events_->push_back("shard applied " + StepOf(held));
   }
   Result<void> HandOver(Communicator&, bool, std::chrono::milliseconds) override { return {}; }
   int64_t all_rows() const override { return 0; }
@@ -84,45 +84,45 @@ class ToldShards final : public ShardedState {
   uint64_t checksum() const override { return 77; }
 
  private:
-  Said* const said_;
+  Events* const events_;
 };
 
-class ToldMirror final : public StateMirror {
+class RecordingMirror final : public StateMirror {
  public:
-  explicit ToldMirror(Said* said) : said_(said) {}
-  void Pull() override { said_->emplace_back("pull"); }
-  void Push() override { said_->emplace_back("push"); }
+  explicit RecordingMirror(Events* events) : events_(events) {}
+  void Pull() override { events_->emplace_back("pull"); }
+  void Push() override { events_->emplace_back("push"); }
 
  private:
-  Said* const said_;
+  Events* const events_;
 };
 
-class ToldAudit final : public StepAudit {
+class RecordingAudit final : public StepAudit {
  public:
-  explicit ToldAudit(Said* said) : said_(said) {}
+  explicit RecordingAudit(Events* events) : events_(events) {}
   bool on() const override { return is_on; }
   void Entered(const World&, int64_t, const Adopted&, const std::string&) override {}
   void Begun(const World&, int64_t, Share) override {}
   void Applied(const World&, int64_t step, Share, uint64_t, std::optional<uint64_t> part) override {
-    said_->push_back("audit " + std::to_string(step) +
-                     (part ? " with part " + std::to_string(*part) : ""));
+    events_->push_back("audit " + std::to_string(step) +
+                       (part ? " with part " + std::to_string(*part) : ""));
   }
 
   bool is_on = false;
 
  private:
-  Said* const said_;
+  Events* const events_;
 };
 
-class ToldPosition final : public RankPosition {
+class RecordingPosition final : public RankPosition {
  public:
-  explicit ToldPosition(Said* said) : said_(said) {}
+  explicit RecordingPosition(Events* events) : events_(events) {}
   void Enter(control::RankPhase phase, int) override {
-    said_->emplace_back(control::kRankPhaseNames[static_cast<std::size_t>(phase)]);
+    events_->emplace_back(control::kRankPhaseNames[static_cast<std::size_t>(phase)]);
   }
 
  private:
-  Said* const said_;
+  Events* const events_;
 };
 
 class CommitLogTest : public testing::Test {
@@ -133,34 +133,34 @@ class CommitLogTest : public testing::Test {
   void Commit(int64_t step, int rank = 0) {
     log.Committed(WorldOf(rank), Local(step), control::RankPhase::kData);
   }
-  Said TakeSaid() { return std::exchange(said, {}); }
+  Events TakeEvents() { return std::exchange(events, {}); }
 
   static World WorldOf(int rank) { return {.epoch = {1, 1}, .rank = rank, .size = 2}; }
   static LocalState Local(int64_t step) { return {.version = {.epoch = {1, 1}, .step = step}}; }
 
-  Said said;
-  ToldMembership membership{&said};
-  ToldKeeper keeper{&said};
-  ToldShards shards{&said};
-  ToldMirror mirror{&said};
-  ToldAudit audit{&said};
+  Events events;
+  RecordingMembership membership{&events};
+  RecordingKeeper keeper{&events};
+  RecordingShards shards{&events};
+  RecordingMirror mirror{&events};
+  RecordingAudit audit{&events};
   std::vector<float> values = std::vector<float>(4);
-  SessionOptions options{.position = std::make_shared<ToldPosition>(&said)};
+  SessionOptions options{.position = std::make_shared<RecordingPosition>(&events)};
   CommitLog log{membership, {values}, audit, options};
 };
 
 TEST_F(CommitLogTest, AStepIsReportedOnceItIsCommittedByRankZeroAlone) {
   Apply(5);
-  EXPECT_THAT(TakeSaid(), IsEmpty());
+  EXPECT_THAT(TakeEvents(), IsEmpty());
   Commit(5);
-  EXPECT_THAT(TakeSaid(), ElementsAre("report 5", "data"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("report 5", "data"));
   Commit(5);
-  EXPECT_THAT(TakeSaid(), ElementsAre("data")) << "it has been";
+  EXPECT_THAT(TakeEvents(), ElementsAre("data")) << "it has been";
 
   Apply(6, /*rank=*/1);
   Commit(6, /*rank=*/1);
 
-  EXPECT_THAT(TakeSaid(), ElementsAre("data"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("data"));
 }
 
 TEST_F(CommitLogTest, AStepOfTheWorldBeforeIsNotReported) {
@@ -168,32 +168,32 @@ TEST_F(CommitLogTest, AStepOfTheWorldBeforeIsNotReported) {
   log.EnterWorld();
   Commit(5);
 
-  EXPECT_THAT(TakeSaid(), ElementsAre("data"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("data"));
 }
 
-TEST_F(CommitLogTest, TheStateIsKeptWhereSomebodyKeepsItAndThatTakesLong) {
+TEST_F(CommitLogTest, TheStateIsKeptIfThereIsACheckpointerAndAStateThatTakesLong) {
   options.checkpointer = &keeper;
   Apply(5);
-  EXPECT_THAT(TakeSaid(), ElementsAre("evaluate", "keep applied 5", "update"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("evaluate", "keep applied 5", "update"));
 
   Commit(5);
 
-  EXPECT_THAT(TakeSaid(), ElementsAre("report 5", "evaluate", "keep committed 5", "data"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("report 5", "evaluate", "keep committed 5", "data"));
 
   Apply(6, /*rank=*/0, /*snapshot=*/true);
-  EXPECT_THAT(TakeSaid(), testing::Contains("keep applied 6 in a snapshot"));
+  EXPECT_THAT(TakeEvents(), testing::Contains("keep applied 6 in a snapshot"));
 }
 
 TEST_F(CommitLogTest, ACheckpointThatIsWantedIsOfTheNextStepAloneAndOfThisWorld) {
   options.checkpointer = &keeper;
   for (const bool another_world : {false, true}) {
-    log.WantCheckpoint(true);
+    log.SetCheckpointRequested(true);
     if (another_world) log.EnterWorld();
     for (const int64_t step : {5, 6}) {
       Apply(step);
       Commit(step);
     }
-    EXPECT_THAT(TakeSaid(),
+    EXPECT_THAT(TakeEvents(),
                 ElementsAre("evaluate", "keep applied 5", "update", "report 5", "evaluate",
                             another_world ? "keep committed 5" : "keep committed 5 out of turn",
                             "data", "evaluate", "keep applied 6", "update", "report 6", "evaluate",
@@ -204,15 +204,15 @@ TEST_F(CommitLogTest, ACheckpointThatIsWantedIsOfTheNextStepAloneAndOfThisWorld)
 TEST_F(CommitLogTest, TheAuditSeesTheDevicesStateAndItsShareOfTheRest) {
   options.mirror = &mirror;
   Apply(5);
-  EXPECT_THAT(TakeSaid(), IsEmpty()) << "nobody asks for checksums";
+  EXPECT_THAT(TakeEvents(), IsEmpty()) << "nobody asks for checksums";
 
   audit.is_on = true;
   Apply(6);
-  EXPECT_THAT(TakeSaid(), ElementsAre("pull", "audit 6"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("pull", "audit 6"));
 
   options.sharded = &shards;
   Apply(7);
-  EXPECT_THAT(TakeSaid(), ElementsAre("shard applied 7", "pull", "audit 7 with part 77"));
+  EXPECT_THAT(TakeEvents(), ElementsAre("shard applied 7", "pull", "audit 7 with part 77"));
 }
 
 }  // namespace

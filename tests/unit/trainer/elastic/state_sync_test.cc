@@ -125,7 +125,7 @@ LocalState Kept(int64_t step) {
   return {.version = {.epoch = {1, 1}, .step = step}, .origin = StateOrigin::kCheckpoint};
 }
 
-TEST(StateSync, WhereNobodyHasTrainedWhatOneRankReadsIsEnough) {
+TEST(StateSync, OneRanksCheckpointIsEnoughIfNoRankHasTrained) {
   std::vector<Rank> ranks = {At({}, 0, 1), At({}, 0, 1), At({}, 0, 1)};
   ranks[0].finds = {kAway, kAway, LocalState{}};
   ranks[1].finds = {kAway, kAway, Kept(7)};
@@ -142,7 +142,7 @@ TEST(StateSync, WhereNobodyHasTrainedWhatOneRankReadsIsEnough) {
   }
 }
 
-TEST(StateSync, NobodyLooksAgainWhereSomebodyHasTrained) {
+TEST(StateSync, NoRankLooksAgainIfOneHasTrained) {
   std::vector<Rank> ranks = {At({1, 1}, 5, 1), At({}, 0, 2)};
   for (Rank& rank : ranks) rank.finds = {Kept(9)};
 

@@ -170,7 +170,7 @@ TEST(WorldEntry, LogsHowLongItTookToEnterAWorld) {
   EXPECT_LT(std::stoll(log.substr(millis + 8)), 60'000);
 }
 
-TEST(WorldEntry, WhatACommunicatorSaysOfConnectingIsWhereTheRankStands) {
+TEST(WorldEntry, TheStageOfConnectingIsTheRanksPosition) {
   const auto position = std::make_shared<Connecting>();
   EnteringRank rank(1, 0, nullptr, position);
 
@@ -195,7 +195,7 @@ TEST(WorldEntry, AWorldThatBrokeWithThisRanksDeviceIsItsLast) {
   EXPECT_THAT(rank.worlds.broken, ElementsAre("1: a rank went away")) << "the others go on";
 }
 
-TEST(WorldEntry, WhereNoOtherWorldComesItSaysWhyTheLastOneEnded) {
+TEST(WorldEntry, ReportsWhyTheLastWorldEndedIfNoOtherFollows) {
   EnteringRank lost(1, /*broken_worlds=*/1);
   EnteringRank done(1, /*broken_worlds=*/1);
   done.worlds.done = true;
@@ -211,7 +211,7 @@ TEST(WorldEntry, WhereNoOtherWorldComesItSaysWhyTheLastOneEnded) {
   EXPECT_EQ(done.entry.end(), SessionEnd::kDone);
 }
 
-TEST(WorldEntry, AStateThatMustNotBeTrainedOnEndsTheRankAndBlamesNobody) {
+TEST(WorldEntry, AStateThatMustNotBeTrainedOnEndsTheRankAndBlamesNone) {
   FakeCheckpointer keeper;
   keeper.kept = Error{ErrorKind::kInvalid, "the checkpoints are of another model"};
   EnteringRank rank(2, 0, &keeper);
@@ -243,7 +243,7 @@ TEST(WorldEntry, ReportsWithWhatItsWorldBeganAndOnceNotThatOfATrainedState) {
   EXPECT_FALSE(rank.entry.resumed().has_value());
 }
 
-TEST(WorldEntry, RankZeroSaysWithWhatItsWorldBeganWhereThereIsSomethingToSay) {
+TEST(WorldEntry, RankZeroReportsTheStateItsWorldBeganWith) {
   struct Case {
     const char* what;
     int rank;
@@ -273,7 +273,7 @@ TEST(WorldEntry, RankZeroSaysWithWhatItsWorldBeganWhereThereIsSomethingToSay) {
   }
 }
 
-TEST(WorldEntry, SaysThatItCannotReadWhatIsKeptUntilItCan) {
+TEST(WorldEntry, ReportsThatItCannotReadACheckpointUntilItCan) {
   FakeCheckpointer keeper;
   keeper.unreadable = 2;
   keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
@@ -298,7 +298,7 @@ TEST(WorldEntry, MakesAnotherJobsStateItsOwnBeforeItTrains) {
   EXPECT_THAT(keeper.committed, ElementsAre(5));
 }
 
-TEST(WorldEntry, SaysThatAllPartsAreWrittenOnceEveryRankHasWrittenItsOwn) {
+TEST(WorldEntry, ReportsAllPartsWrittenOnceEveryRankHasWrittenItsOwn) {
   struct Case {
     int ranks;
     bool own_written;
@@ -317,7 +317,7 @@ TEST(WorldEntry, SaysThatAllPartsAreWrittenOnceEveryRankHasWrittenItsOwn) {
   }
 }
 
-TEST(WorldEntry, GoesBackToACheckpointThatHasAllPartsOfAShardedState) {
+TEST(WorldEntry, RollsBackToACheckpointThatHasAllPartsOfAShardedState) {
   FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kCheckpoint, 7);
   Shards shards;
@@ -352,7 +352,7 @@ TEST(WorldEntry, WithoutACheckpointThatHasAllPartsAShardedStateIsLost) {
   EXPECT_THAT(rank.worlds.broken, IsEmpty()) << "no other rank is to blame";
 }
 
-TEST(WorldEntry, SaysThatItCannotReadRowsWhileThatMayPass) {
+TEST(WorldEntry, ReportsUnreadableRowsWhileTheFaultMayBeTemporary) {
   struct Case {
     Result<void> rows;
     std::vector<std::string> said;
@@ -434,7 +434,7 @@ TEST(WorldEntry, PausesLongerEachTimeButNotForAsLongAsOthersWait) {
   }
 }
 
-TEST(WorldEntry, AWorldThatIsGivenUpMeanwhileIsLeftWithoutAReport) {
+TEST(WorldEntry, AWorldThatIsAbandonedMeanwhileIsLeftWithoutAReport) {
   FakeCheckpointer keeper;
   keeper.kept = Kept(StateOrigin::kOther, 5);
   EnteringRank rank(2, 0, &keeper);

@@ -143,7 +143,7 @@ TEST(Buckets, AParameterWhoseDataWasReplacedIsNamed) {
   EXPECT_THAT(buckets.Misuse(), HasSubstr("the data of parameter 1 was replaced"));
 }
 
-TEST(Buckets, AllThatIsReducedLiesInTheMemoryGiven) {
+TEST(Buckets, AllReducedValuesAreInTheProvidedMemory) {
   Model model;
   std::vector<float> given(3 * 64 + 4 + 1, 7);
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40, .scalars = 4},
@@ -249,7 +249,7 @@ TEST(Buckets, HandsOutBucketsInOrderWhileBackwardRuns) {
   EXPECT_EQ(ready.size(), 3U);
 }
 
-TEST(Buckets, FlushHandsOutWhatBackwardLeftOut) {
+TEST(Buckets, FlushCompletesBucketsThatBackwardDidNotFill) {
   Model model;
   Buckets buckets(model.parameters, {.first_bytes = 16, .bytes = 40});
   std::vector<int> ready;

@@ -94,7 +94,7 @@ TEST_P(ElasticOnTest, AGradientThatIsNoFiniteNumberStopsTheJobByName) {
   }
 }
 
-TEST_P(ElasticOnTest, AStepThatIsNotFiniteCanBeLeftOut) {
+TEST_P(ElasticOnTest, AStepThatIsNotFiniteCanBeSkipped) {
   ElasticRank& a = Start("a", {.not_finite_at = 4, .skip_not_finite = true});
   ElasticRank& b = Start("b", {.not_finite_at = 9, .skip_not_finite = true});
   launcher_.Form({"a", "b"});
@@ -166,7 +166,7 @@ TEST_P(ElasticOnTest, ARankIsLostInAStep) {
   ExpectFinished({"a", "b"});
 }
 
-TEST_P(ElasticOnTest, RankZeroIsLostAndTheNextOneGoesOnWithLogAndReports) {
+TEST_P(ElasticOnTest, RankZeroIsLostAndTheNextOneContinuesLogAndReports) {
   Start("a", {.at = [](int64_t step) { DieAt(step, 10); }});
   ElasticRank& b = Start("b");
   Start("c");
@@ -341,7 +341,7 @@ TEST_P(ElasticOnTest, WhatARankThatGaveUpSentIsNeverApplied) {
   ExpectFinished({"a", "b", "c"});
 }
 
-TEST_P(ElasticOnTest, RubbishIsNotTakenForWhatOtherRanksSayOfThemselves) {
+TEST_P(ElasticOnTest, RubbishIsNotTakenForReportsOfOtherRanks) {
   Start("a", {.fail_all_gather = 1, .sees_rubbish = true, .confirms = true});
   Start("b", {.fail_all_gather = 1, .confirms = true});
   launcher_.Form({"a", "b"});

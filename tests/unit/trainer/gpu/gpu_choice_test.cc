@@ -71,7 +71,7 @@ TEST(GpuChoice, SharesOneWhereThatIsWanted) {
             std::optional<int>(1));
 }
 
-TEST(GpuChoice, AutoIsTheCpuWhereNoGpuWasGiven) {
+TEST(GpuChoice, AutoIsTheCpuIfNoGpuWasAssigned) {
   EXPECT_EQ(*ChooseGpu({}, TwoH200()), std::nullopt);
   EXPECT_EQ(*ChooseGpu({.gpus = 1}, TwoH200()), std::optional<int>(0));
   EXPECT_EQ(*ChooseGpu({.device = "cpu", .gpus = 1}, {}), std::nullopt);
@@ -128,7 +128,7 @@ TEST(GpuChoice, NeedsMachineCodeForTheGpu) {
   EXPECT_NE(WhyNot(facts, {.device = "cuda"}), "") << "sm_89's does not run on 8.6";
 }
 
-TEST(OutOfMemory, SaysWhatWasNeededAndWhatWasFree) {
+TEST(OutOfMemory, ReportsNeededAndFreeMemory) {
   EXPECT_EQ(
       OutOfMemorySentence("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
                           "capacity of 139.80 GiB of which 5.25 MiB is free. Including "

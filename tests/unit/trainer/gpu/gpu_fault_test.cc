@@ -5,7 +5,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-TEST(GpuFault, TheProgramsOwnErrorsSayNothingOfTheDevice) {
+TEST(GpuFault, TheProgramsOwnErrorsDoNotBlameTheDevice) {
   for (const int unhealthy : {46, 100, 214, 220, 802, 999}) {
     EXPECT_TRUE(DeviceIsUnhealthy(unhealthy)) << unhealthy;
   }

@@ -9,7 +9,7 @@
 namespace ringmaster::trainer {
 namespace {
 
-TEST(ContributionKernel, IsNothingWhereTheRankHasGivenUp) {
+TEST(ContributionKernel, IsZeroIfTheRankHasGivenUp) {
   constexpr uint64_t kPart = 0x0123'4567'89ab'cdef;
   uint32_t gave_up = 0;
   uint64_t given = 7;

@@ -182,7 +182,7 @@ TEST(Library, ErrorsOfLibTorchAreNotThrown) {
   }
 }
 
-TEST(Library, ATensorThatIsGivenTwiceIsRefusedByName) {
+TEST(Library, ATensorThatIsPassedTwiceIsRefusedByName) {
   const auto tensor = [](int64_t count) { return torch::zeros({count}).requires_grad_(true); };
   const auto error = [](const std::vector<torch::Tensor>& parameters, Elastic::Options options) {
     options.global_batch = kBatch;

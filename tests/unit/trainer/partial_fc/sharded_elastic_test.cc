@@ -220,7 +220,7 @@ TEST(ShardedElastic, ALossInTheFirstStepsIsMadeGoodFromTheSeed) {
   run.ExpectClean({"a", "c"});
 }
 
-TEST(ShardedElastic, AStepThatIsLeftOutIsLeftOutOfALostRanksRowsToo) {
+TEST(ShardedElastic, AnExcludedStepIsAlsoExcludedFromALostRanksRows) {
   ShardedRun run;
   LastMeeting end(14, 3);
   run.Start("a", {.at = [&](int64_t s) { end.Pass(s); }, .skip_not_finite = true});
@@ -504,7 +504,7 @@ TEST(ShardedElastic, AnOwnerAndItsReplicaPeerLostTogetherTakeTrainingBackToTheNe
   EXPECT_EQ(report.findings.disagreeing, 0) << "the rows are those of the checkpoint's step";
 }
 
-TEST(ShardedElastic, AWorldOfAnotherSizeGoesOnFromACheckpoint) {
+TEST(ShardedElastic, AWorldOfAnotherSizeResumesFromACheckpoint) {
   ShardedRun run(kLongRun);
   DeathAfterACheckpoint end(run.checkpoints(), 3);
   for (const char* name : {"a", "b", "c"}) {
@@ -527,7 +527,7 @@ TEST(ShardedElastic, AWorldOfAnotherSizeGoesOnFromACheckpoint) {
 
 // Two ranks resume from another job's checkpoint, which three ranks wrote. They first write it as a
 // checkpoint of their job, with the rows of all parts distributed over two ranks.
-TEST(ShardedElastic, AnotherJobsCheckpointIsGoneOnFromByAWorldOfAnotherSize) {
+TEST(ShardedElastic, AWorldOfAnotherSizeResumesFromAnotherJobsCheckpoint) {
   const CheckpointPlace first{.volume = "", .ns = "team", .name = "faces", .uid = "uid-1"};
   CheckpointPlace second{.volume = "", .ns = "team", .name = "more-faces", .uid = "uid-2"};
   second.from_job = "faces";

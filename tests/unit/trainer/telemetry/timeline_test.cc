@@ -36,7 +36,7 @@ json Named(const json& events, const std::string& name) {
   return {};
 }
 
-TEST_F(TimelineTest, TellsPhasesPartsAndOperations) {
+TEST_F(TimelineTest, RecordsPhasesPartsAndOperations) {
   ASSERT_TRUE(timeline.MakeFolder().ok());
   const auto begin = clock.WallNow().time_since_epoch();
   timeline.SetStep(7);

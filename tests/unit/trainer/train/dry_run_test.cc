@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(DryRun, SaysWhatTrainingWouldBe) {
+TEST(DryRun, DescribesTheTraining) {
   const std::string text = DryRunText({.workload = "mnist",
                                        .device = "cpu",
                                        .data = "/data",
@@ -45,7 +45,7 @@ TEST(DryRun, AnEvenShareIsOneNumberAndNoFolderIsNoCheckpoint) {
   EXPECT_THAT(text, HasSubstr("none (--checkpoint-dir)"));
 }
 
-TEST(DryRun, SaysWhatClassCentresTake) {
+TEST(DryRun, ReportsTheMemoryOfClassCentres) {
   const std::string text =
       DryRunText({.ranks = 8, .classes = 8'000'000, .embedding = 512, .sample_rate = 0.1});
 

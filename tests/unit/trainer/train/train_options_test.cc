@@ -94,7 +94,7 @@ TEST(TrainOptions, TakesTheFlagsOfASample) {
   EXPECT_EQ(parsed->options.log_every.time, std::chrono::seconds(1));
 }
 
-TEST(TrainOptions, TheJobsConnectTimeoutHoldsUnlessTheCommandSaysOtherwise) {
+TEST(TrainOptions, TheJobsConnectTimeoutAppliesUnlessTheCommandSetsAnother) {
   ASSERT_EQ(setenv(control::kEnvConnectTimeoutSeconds, "90", 1), 0);
   const auto parsed = Parse({"--workload=mnist", "--data=generated"});
   const auto given = Parse({"--workload=mnist", "--data=generated", "--timeout=7"});
@@ -105,7 +105,7 @@ TEST(TrainOptions, TheJobsConnectTimeoutHoldsUnlessTheCommandSaysOtherwise) {
   EXPECT_EQ(given->options.timeout, std::chrono::seconds(7));
 }
 
-TEST(TrainOptions, TheGpusTimeToLetGoOfAWorldIsFifteenSecondsUnlessTheCommandSaysOtherwise) {
+TEST(TrainOptions, TheGpusTimeToReleaseAWorldIsFifteenSecondsUnlessTheCommandSetsAnother) {
   EXPECT_EQ(Parse({})->options.gpu_release_limit, std::chrono::seconds(15));
   EXPECT_EQ(Parse({"--gpu-release-limit=30.5"})->options.gpu_release_limit,
             std::chrono::milliseconds(30'500));
@@ -169,7 +169,7 @@ TEST(TrainOptions, TheLastOfAFlagCounts) {
   EXPECT_EQ(parsed->options.step_log, "none");
 }
 
-TEST(TrainOptions, AnEmptyValueIsNoneWhateverTheEnvironmentSays) {
+TEST(TrainOptions, AnEmptyValueIsNoneWhateverTheEnvironmentSets) {
   ASSERT_EQ(setenv(control::kEnvCheckpointDir, "/checkpoints", 1), 0);
   const auto parsed =
       Parse({"--timeline=", "--audit-log=", "--checkpoint-dir=", "--snapshot-dir=", "--dry-run"});
@@ -183,7 +183,7 @@ TEST(TrainOptions, AnEmptyValueIsNoneWhateverTheEnvironmentSays) {
   EXPECT_EQ(parsed->options.snapshot_dir, "");
 }
 
-TEST(TrainOptions, DataOfAJobIsItsCacheUnlessTheFlagSaysOtherwise) {
+TEST(TrainOptions, DataOfAJobIsItsCacheUnlessTheFlagSetsAnother) {
   ASSERT_EQ(setenv(control::kEnvDataDir, control::kDataDir, 1), 0);
   const auto in_a_job = Parse({});
   const auto chosen = Parse({"--data=generated"});

@@ -53,7 +53,7 @@ TEST(Mnist, IsTheNetworkOfTheExamples) {
 }
 
 // Ranks and checkpoints use the same data only if all pixels are the same.
-TEST(Workload, ItsFingerprintTellsOneOtherPixel) {
+TEST(Workload, ItsFingerprintDetectsOneChangedPixel) {
   const auto fingerprints = [](char pixel) {
     const TemporaryFolder folder;
     const std::string other(kImagePixels, '\x09');
@@ -170,7 +170,7 @@ TEST(Mnist, AScaledLossHasScaledGradients) {
   EXPECT_EQ(LossOf(*scaled), LossOf(*plain)) << "the loss itself is told as it is";
 }
 
-TEST(Mnist, MovesASampleTheSameWayWhoeverComputesIt) {
+TEST(Mnist, MovesASampleTheSameWayOnEveryRank) {
   const auto moved =
       MakeMnist(GeneratedDigits(kMnistSeed, 200, 50),
                 {.seed = kMnistSeed, .global_batch = kMnistBatch, .dropout = 0, .max_shift = 3});

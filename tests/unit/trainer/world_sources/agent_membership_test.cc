@@ -109,7 +109,7 @@ class AgentMembershipTest : public ::testing::Test {
   std::unique_ptr<AgentMembership> membership_;
 };
 
-TEST_F(AgentMembershipTest, GreetsAndEntersTheWorldItIsTold) {
+TEST_F(AgentMembershipTest, SendsAHelloAndEntersItsAssignedWorld) {
   agent_.Send(control::RankEpoch{.epoch = kEpoch, .rank = 0, .members = Members()});
 
   const Result<World> world = membership_->AwaitWorld({});
@@ -193,7 +193,7 @@ TEST_F(AgentMembershipTest, ReportsProgressAtMostTwiceASecondAndOnceForEachWorld
   }
 }
 
-TEST_F(AgentMembershipTest, FinishSaysDoneAndWaitsForItsOwnEpochsRelease) {
+TEST_F(AgentMembershipTest, FinishReportsDoneAndWaitsForItsOwnEpochsRelease) {
   const World world = Enter();
   Result<bool> finished = Error{};
   std::jthread rank([&] { finished = membership_->Finish(world, {}); });
@@ -208,7 +208,7 @@ TEST_F(AgentMembershipTest, FinishSaysDoneAndWaitsForItsOwnEpochsRelease) {
   EXPECT_TRUE(*finished);
 }
 
-TEST_F(AgentMembershipTest, FinishEndsWhenTheWorldIsOverAndSaysThatItIsAtTheBoundary) {
+TEST_F(AgentMembershipTest, FinishEndsWhenTheWorldIsOverAndReportsTheBoundary) {
   const World world = Enter();
   Result<bool> finished = Error{};
   std::jthread rank([&] {
@@ -263,7 +263,7 @@ TEST_F(AgentMembershipTest, AWatchOfAWorldThatIsOverIsCalledAtOnceAndAnUnwatched
   EXPECT_EQ(calls, 10);
 }
 
-TEST_F(AgentMembershipTest, DoesNotEnterAWorldThatWasGivenUpMeanwhile) {
+TEST_F(AgentMembershipTest, DoesNotEnterAWorldThatWasAbandonedMeanwhile) {
   const World world = Enter();
   const control::Epoch last{.term = 3, .number = 1};
   agent_.Send(control::RankEpoch{.epoch = kNext, .rank = 0, .members = Members()});
@@ -292,7 +292,7 @@ TEST_F(AgentMembershipTest, IgnoresAWorldThatDoesNotHoldTogether) {
   EXPECT_EQ(next->epoch.number, 9);
 }
 
-TEST_F(AgentMembershipTest, TellsOfABrokenWorldAndOfTheBoundary) {
+TEST_F(AgentMembershipTest, ReportsABrokenWorldAndTheBoundary) {
   const World world = Enter();
   EXPECT_FALSE(membership_->SwitchWanted(kEpoch, 1));
 
@@ -371,7 +371,7 @@ TEST_F(AgentMembershipTest, AGrantThatNeverComesEndsWhenTheWriterStops) {
   EXPECT_EQ(granted.error().kind, ErrorKind::kCancelled);
 }
 
-TEST_F(AgentMembershipTest, AnAgentThatGoesEndsEveryWait) {
+TEST_F(AgentMembershipTest, ALostAgentEndsEveryWait) {
   const World world = Enter();
   std::promise<void> over;
   membership_->Watch(kEpoch, [&](const std::string&) { over.set_value(); });
@@ -384,7 +384,7 @@ TEST_F(AgentMembershipTest, AnAgentThatGoesEndsEveryWait) {
   EXPECT_FALSE(membership_->AwaitGrant({.step = 500}, {}).ok());
 }
 
-TEST(AgentMembership, SaysWhenThereIsNoAgent) {
+TEST(AgentMembership, ReportsAMissingAgent) {
   const SteppedClock clock;
 
   const auto connected = AgentMembership::Connect("/nonexistent/agent", 0, clock);

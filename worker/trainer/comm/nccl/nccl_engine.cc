@@ -146,18 +146,18 @@ Result<void> NcclEngine::PutOnStream(NcclOperation& operation) {
     if (!copied.ok()) return copied;
   }
   if (operation.part != 0) {
-    const Result<void> given =
+    const Result<void> contributed =
         device.Contribute(static_cast<uint64_t*>(operation.staged.front().piece.device),
                           operation.part, static_cast<uint32_t*>(mark_.pinned), stream_);
-    if (!given.ok()) return given;
+    if (!contributed.ok()) return contributed;
   }
   const NcclResult first = operation.launch(runtime_->nccl(), comm_, stream_);
   ++counts_.launched;
-  SayCounts(/*launching=*/first == NcclResult::kInProgress);
+  ReportCounts(/*launching=*/first == NcclResult::kInProgress);
   const Result<void> settled = Settle(runtime_->nccl(), comm_, first, operation.name(),
                                       Patience(operation.work->deadline(), false));
   if (!settled.ok()) return settled;
-  SayCounts(/*launching=*/false);
+  ReportCounts(/*launching=*/false);
   for (const NcclStaged& staged : operation.staged) {
     if (!staged.out) continue;
     const Result<void> copied =
@@ -179,17 +179,17 @@ bool NcclEngine::FirstHasBegun() {
     first.work->Begin();
     ++counts_.begun;
     counts_.kind = first.kind;
-    SayCounts(/*launching=*/false);
+    ReportCounts(/*launching=*/false);
   }
   return first.begun;
 }
 
 // Reports the counts. While `launching`, the number of operations that have begun is unknown.
-void NcclEngine::SayCounts(bool launching) {
+void NcclEngine::ReportCounts(bool launching) {
   if (!world_.counts) return;
-  control::CollectiveCounts said = counts_;
-  if (launching) said.begun = -1;
-  world_.counts(said);
+  control::CollectiveCounts reported = counts_;
+  if (launching) reported.begun = -1;
+  world_.counts(reported);
 }
 
 // Completes the oldest operation if it has succeeded. Returns whether it completed an operation.

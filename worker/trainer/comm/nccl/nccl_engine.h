@@ -84,7 +84,7 @@ class NcclEngine {
   void Connect(Deadline deadline);
   Result<void> MakeMark();
   void ComesTo(control::ConnectStage stage);
-  void SayCounts(bool launching);
+  void ReportCounts(bool launching);
   bool AwaitWork();
   void Advance();
   bool Launch();

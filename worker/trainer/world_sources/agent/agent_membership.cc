@@ -87,7 +87,7 @@ void AgentMembership::Read(const std::stop_token& stop) {
       channel_->Lose(message.error().WithContext("listening to the agent"));
       lost = true;
     }
-    TellWatcher();
+    NotifyWatcher();
   }
 }
 
@@ -96,7 +96,7 @@ void AgentMembership::Watch(control::Epoch epoch, OverCallback over) {
     const MutexLock lock(watch_mutex_);
     watched_ = Watched{epoch, std::move(over)};
   }
-  TellWatcher();
+  NotifyWatcher();
 }
 
 void AgentMembership::Unwatch() {
@@ -104,7 +104,7 @@ void AgentMembership::Unwatch() {
   watched_.reset();
 }
 
-void AgentMembership::TellWatcher() {
+void AgentMembership::NotifyWatcher() {
   const MutexLock lock(watch_mutex_);
   if (!watched_) return;
   const std::optional<std::string> why = channel_->WhyOver(watched_->epoch);
@@ -114,10 +114,10 @@ void AgentMembership::TellWatcher() {
 }
 
 Result<World> AgentMembership::AwaitWorld(control::Epoch after) {
-  if (!greeted_) {
+  if (!hello_sent_) {
     const Result<void> sent = channel_->Send(control::RankHello{.slot = slot_, .pid = ::getpid()});
     if (!sent.ok()) return sent.error();
-    greeted_ = true;
+    hello_sent_ = true;
   }
   const Result<control::RankEpoch> epoch = channel_->AwaitEpoch(after);
   if (!epoch.ok()) return epoch.error();

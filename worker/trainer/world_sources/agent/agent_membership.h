@@ -53,7 +53,7 @@ class AgentMembership final : public MembershipSource {
                   const Clock& clock);
 
   void Read(const std::stop_token& stop);
-  void TellWatcher();
+  void NotifyWatcher();
   void Say(const control::Message& message);
 
   // Never changes. Stores share the channel, because an abandoned thread may still use a store.
@@ -71,7 +71,7 @@ class AgentMembership final : public MembershipSource {
   std::optional<Watched> watched_ RINGMASTER_GUARDED_BY(watch_mutex_);
 
   // Used only by the thread that calls the functions of worlds and steps.
-  bool greeted_ = false;
+  bool hello_sent_ = false;
   bool nothing_trained_ = false;
   control::Epoch last_report_epoch_;
   Clock::Time last_report_{};

@@ -482,7 +482,7 @@ class EveryOrder {
 
 class ConfirmationTest : public ::testing::TestWithParam<std::pair<bool, std::size_t>> {};
 
-TEST_P(ConfirmationTest, WhoeverHasItHoldsTheSumsOfAllRanksInEveryOrder) {
+TEST_P(ConfirmationTest, ARankThatIsConfirmedHasTheSumsOfAllRanksInEveryOrder) {
   const EveryOrder orders(GetParam().first, GetParam().second);
 
   EXPECT_EQ(orders.wrong, 0);

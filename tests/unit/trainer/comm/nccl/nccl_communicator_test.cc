@@ -143,7 +143,7 @@ TEST_F(NcclCommunicatorTest, OperationsWaitUntilItIsConnected) {
 
 // Rank 1 first waits for rank 0's plan, and then for no particular rank. Repeated polls of NCCL do
 // not count as progress.
-TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
+TEST_F(NcclCommunicatorTest, ReportsTheStageOfConnectingAndThePeerThatItWaitsFor) {
   rank.nccl.hold_init = true;
   FakeRank other;
   World world;
@@ -179,7 +179,7 @@ TEST_F(NcclCommunicatorTest, SaysHowFarConnectingHasComeAndWhomItWaitsFor) {
 }
 
 // After the abort, the thread may read the plan while the next world reports its progress.
-TEST_F(NcclCommunicatorTest, AWorldThatIsGivenUpSaysNothingAnyMore) {
+TEST_F(NcclCommunicatorTest, AnAbandonedWorldReportsNothing) {
   FakeRank other;
   World world;
   world.rank = 1;
@@ -252,7 +252,7 @@ TEST_F(NcclCommunicatorTest, ConnectingThatDoesNotEndIsATimeout) {
   EXPECT_EQ(rank.nccl.alive(), 0);
 }
 
-TEST_F(NcclCommunicatorTest, ConnectingThatFailsSaysWhatNcclSays) {
+TEST_F(NcclCommunicatorTest, AFailedConnectReportsNcclsError) {
   rank.nccl.init_result = NcclResult::kSystemError;
   const auto communicator = Connect();
 

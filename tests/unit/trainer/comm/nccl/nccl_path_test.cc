@@ -71,7 +71,7 @@ TEST(NcclPath, OfWhatTheRanksState) {
   }
 }
 
-TEST(NcclPath, AllRegisterOrNobodyDoes) {
+TEST(NcclPath, AllRanksRegisterOrNoneDoes) {
   const NcclStatement can{.version = kNewest, .registers = true};
   const NcclStatement other{.version = kNewest - 1, .registers = true};
 

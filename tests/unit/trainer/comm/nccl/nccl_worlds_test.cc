@@ -195,7 +195,7 @@ TEST_F(NcclWorldsTest, AnAbandonedShrinkDoesNotEndTheNextWorld) {
   EXPECT_EQ(ranks[0].nccl.alive(), 1) << "only the communicator of the last world";
 }
 
-TEST_F(NcclWorldsTest, AGrowThatIsGivenUpEndsTheChildBeforeTheParent) {
+TEST_F(NcclWorldsTest, AnAbandonedGrowEndsTheChildBeforeTheParent) {
   ASSERT_EQ(Form({0}), 1);
   ranks[0].nccl.hold_making = true;
   ranks[1].nccl.hold_making = true;
@@ -259,7 +259,7 @@ TEST_F(NcclWorldsTest, EachWorldRegistersOnceBeforeItsFirstOperation) {
                           "abort", "init 0/3", "register 64", "all_reduce"));
 }
 
-TEST_F(NcclWorldsTest, NobodyRegistersWhereOneRankCannot) {
+TEST_F(NcclWorldsTest, NoRankRegistersIfOneCannot) {
   ranks[1].nccl.memory_result = NcclResult::kUnhandledCudaError;
   for (FakeRank& rank : ranks) rank.runtime->MakeRegistered(64);
 
@@ -271,7 +271,7 @@ TEST_F(NcclWorldsTest, NobodyRegistersWhereOneRankCannot) {
   EXPECT_FALSE(ranks[1].nccl.Called("register 64"));
 }
 
-TEST_F(NcclWorldsTest, AfterARegistrationThatFailedNobodyRegisters) {
+TEST_F(NcclWorldsTest, NoRankRegistersAfterAFailedRegistration) {
   for (FakeRank& rank : ranks) ASSERT_NE(rank.runtime->MakeRegistered(64), nullptr);
   ranks[1].nccl.register_result = NcclResult::kInvalidArgument;
 
