@@ -75,6 +75,7 @@ void Describe(auto& a, Is<LauncherStatus> auto& v) {
   a.Field("epoch", v.epoch);
   // An unknown phase is from a newer launcher: assume that the job runs and may be interrupted.
   a.Field("phase", v.phase, AsWord(kPhaseNames, LauncherPhase::kForming));
+  a.Optional("trainingEnded", v.training_ended);
   a.Field("lastOrder", v.last_order);
   a.Optional("ordered", v.ordered);
   a.Field("worldSize", v.world_size);

@@ -135,6 +135,7 @@ struct LauncherStatus {
   int64_t term = 0;
   Epoch epoch;
   LauncherPhase phase = LauncherPhase::kWaitingForOrder;
+  bool training_ended = false;  // whether ranks that have completed the last step may still run
   OrderStamp last_order;
   int ordered = 0;           // the number of workers in last_order
   int world_size = 0;        // the number of ranks in the current epoch, 0 while none runs

@@ -45,6 +45,7 @@ Condition RunningBy(const control::LauncherStatus& answer, const api::TrainingJo
     running.reason = api::kReasonTraining;
     running.message = CountText(answer.world_size, "rank") + " on " + CountText(members, "worker") +
                       (trains ? (one ? " trains" : " train") : (one ? " runs" : " run"));
+    if (answer.training_ended && !answer.message.empty()) running.message = answer.message;
   } else if (had_world && (answer.phase == Phase::kForming || answer.phase == Phase::kAdopting)) {
     running.status = ConditionStatus::kTrue;
     running.reason = api::kReasonStopping;

@@ -172,6 +172,7 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   status.failures = {RankExit{1, "uid-1", "digits-worker-1", "node1", 0, "n-1", -1, 9, {"last"}}};
   status.failures[0].out_of_memory = OutOfMemory{67108864, 67100000};
   status.crashes = 3;
+  status.training_ended = true;
   status.message = "waits";
 
   const auto decoded = DecodeLauncherStatus(EncodeLauncherStatus(status));
@@ -186,6 +187,7 @@ TEST(LauncherStatus, ComesBackAsItWent) {
   EXPECT_TRUE(decoded->last_recovery->from_start);
   EXPECT_EQ(decoded->last_recovery->ran_millis, 9000);
   EXPECT_EQ(decoded->failures.at(0).signal, 9);
+  EXPECT_TRUE(decoded->training_ended);
   status.progress.reset();
   EXPECT_FALSE(DecodeLauncherStatus(EncodeLauncherStatus(status))->progress);
 }

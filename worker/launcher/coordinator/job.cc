@@ -317,7 +317,7 @@ void Job::SendHeartbeats() {
 
 Actions Job::OnTerminate(Time now) {
   if (phase_ == LauncherPhase::kFinished) return {};
-  if (released_at_ && !ReleasedRankRuns()) {
+  if (released_at_ && PodsWithReleasedRanks().empty()) {
     Succeed(now);
     return std::exchange(actions_, {});
   }

@@ -194,7 +194,7 @@ class Job {
 
   // Ends the job (job_end.cc).
   void FailBy(Time now, const control::RankExit& exit);
-  bool ReleasedRankRuns() const;
+  std::set<std::string> PodsWithReleasedRanks() const;
   void FinishIfReleased(Time now);
   std::set<std::string> PodsLostAfterTraining() const;
   void Succeed(Time now);
@@ -205,6 +205,7 @@ class Job {
   control::WorkerReport ReportOf(const std::string& pod_uid,
                                  const std::vector<std::string>& builds) const;
   std::string WaitingForAgentsText(Time now) const;
+  std::string AfterTrainingText() const;
   std::string MissingText() const;
   std::string FillingText() const;
   std::string RankText(const control::RankExit& exit) const;

@@ -16,18 +16,20 @@ void Job::FailBy(Time now, const RankExit& exit) {
   Fail(now, failures_.FailureBy(exit, RankText(exit)));
 }
 
-// Returns whether a rank of the released world may still run under an agent.
-bool Job::ReleasedRankRuns() const {
-  return std::any_of(world_.members().begin(), world_.members().end(), [&](const auto& member) {
-    return !exits_.contains({member.pod_uid, member.slot}) &&
-           workers_.At(member.pod_uid).connection;
-  });
+// Returns the Pods with a rank of the released world that may still run under a connected agent.
+std::set<std::string> Job::PodsWithReleasedRanks() const {
+  std::set<std::string> pod_uids;
+  for (const control::Member& member : world_.members()) {
+    const bool ended = exits_.contains({member.pod_uid, member.slot});
+    if (!ended && workers_.At(member.pod_uid).connection) pod_uids.insert(member.pod_uid);
+  }
+  return pod_uids;
 }
 
 // A released job succeeds once its ranks and mpirun have ended. Ranks may run for as long as they
 // need. Only mpirun, and ranks whose agents are not connected, have a limit.
 void Job::FinishIfReleased(Time now) {
-  if (ReleasedRankRuns()) return;
+  if (!PodsWithReleasedRanks().empty()) return;
   Time since = *released_at_;
   for (const std::string& pod_uid : PodsLostAfterTraining()) {
     since = std::max(since, workers_.At(pod_uid).disconnected_at);

@@ -31,6 +31,7 @@ control::LauncherStatus Job::Status(Time now) const {
   }
   status.epoch = world_.epoch();
   status.phase = phase_;
+  status.training_ended = released_at_.has_value() && phase_ == LauncherPhase::kRunning;
   status.progress = progress_;
   status.last_recovery = recovery_.last();
   status.checkpoint = checkpoints_.Newest(now);
@@ -107,13 +108,24 @@ std::string Job::WaitingText(Time now) const {
     case LauncherPhase::kForming:
     case LauncherPhase::kPaused:
     case LauncherPhase::kRunning:
-      return WorldText();
+      return released_at_ ? AfterTrainingText() : WorldText();
     case LauncherPhase::kFinished:
       return "";
     case LauncherPhase::kWaitingForAgents:
       return WaitingForAgentsText(now);
   }
   return "";
+}
+
+// Says for which processes a released job waits.
+std::string Job::AfterTrainingText() const {
+  if (const std::set<std::string> pods = PodsWithReleasedRanks(); !pods.empty()) {
+    return "training has ended; waiting for the processes on " + NamesOf(pods) + " to exit";
+  }
+  if (const std::set<std::string> lost = PodsLostAfterTraining(); !lost.empty()) {
+    return "training has ended; waiting for " + NamesOf(lost) + " to connect again";
+  }
+  return "training has ended; waiting for mpirun to exit";
 }
 
 // Describes the first ordered worker that is not ready; if all are ready, describes the others.

@@ -725,6 +725,20 @@ TEST(DescribeStatus, OneRankTrains) {
             "1 rank on 3 workers trains");
 }
 
+TEST(DescribeStatus, AfterTrainingTheConditionRunningNamesTheWorkersWhoseProcessesRun) {
+  Situation situation = Complete();
+  control::LauncherStatus& answer = *situation.launcher->status;
+  answer.phase = control::LauncherPhase::kRunning;
+  answer.world_size = 3;
+  answer.training_ended = true;
+  answer.message = "training has ended; waiting for the processes on digits-worker-0 to exit";
+
+  const api::TrainingJobStatus status = situation.Describe();
+
+  EXPECT_EQ(status.state, api::kStateRunning);
+  EXPECT_EQ(api::FindCondition(status.conditions, api::kRunning)->message, answer.message);
+}
+
 TEST(DescribeStatus, RunningReportsWhatTheRanksDo) {
   using Phase = control::LauncherPhase;
   struct Row {

@@ -76,14 +76,21 @@ class AfterTraining : public TwoWorkers {
 };
 
 TEST_F(AfterTraining, ARankMayRunForAsLongAsItNeeds) {
+  Run();
+  EXPECT_FALSE(world->membership.Status(world->now).training_ended);
   Release();
   world->Exit(1, 0);
   world->Pass(60s, {0, 1});
   EXPECT_FALSE(world->Decided());
+  EXPECT_TRUE(world->membership.Status(world->now).training_ended);
+  EXPECT_EQ(world->membership.Status(world->now).message,
+            "training has ended; waiting for the processes on digits-worker-0 (node-0) to exit");
 
   world->Exit(0, 0);
   world->Pass(5s, {0, 1});
   EXPECT_FALSE(world->Decided()) << "mpirun prints the last output";
+  EXPECT_EQ(world->membership.Status(world->now).message,
+            "training has ended; waiting for mpirun to exit");
   world->MpirunEnds(0);
 
   ASSERT_TRUE(world->Decided());
@@ -158,6 +165,8 @@ TEST_F(AfterTraining, ALostWorkerIsWaitedForTenSecondsAndNamed) {
   world->Close(1);
   world->Pass(10s - 100ms, {0});
   EXPECT_FALSE(world->Decided()) << "its agent may reconnect";
+  EXPECT_EQ(world->membership.Status(world->now).message,
+            "training has ended; waiting for digits-worker-1 (node-1) to connect again");
   world->Pass(100ms, {0});
 
   ASSERT_TRUE(world->Decided());
