@@ -215,7 +215,7 @@ int Fail(const Error& error, const std::optional<GpuFault>& fault,
 
 // Objects with threads that can hang. Main() then ends the process without destroying them.
 struct ThreadOwners {
-  const SystemClock clock;
+  const SystemClock clock{};
   std::unique_ptr<MembershipSource> membership;
   std::unique_ptr<StateKeeper> keeper;
   AbandonedConnects abandoned_connects;
