@@ -83,7 +83,8 @@ std::vector<Member> ElasticJob::Joiners(Time now, const std::vector<Member>& sur
   return joiners;
 }
 
-// Returns whether Joiners() may find a process. This check is cheap if the world is complete.
+// Returns whether a loaded process is in a slot without a living member. This check is cheap if the
+// world is complete.
 bool ElasticJob::MayHaveJoiners() const {
   return std::any_of(
       workers_.connections().begin(), workers_.connections().end(), [&](const auto& entry) {
@@ -92,7 +93,7 @@ bool ElasticJob::MayHaveJoiners() const {
             worker.processes.begin(), worker.processes.end(), [&](const auto& process) {
               if (process.second.loaded.empty()) return false;
               const Member* member = world_.At(entry.second, process.first);
-              return member == nullptr || member->start != process.second.loaded || Gone(*member);
+              return member == nullptr || Gone(*member);
             });
       });
 }

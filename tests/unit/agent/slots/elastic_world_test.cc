@@ -272,6 +272,15 @@ TEST_F(ElasticWorld, StopEndsOnlyRanksOfThoseEpochs) {
   EXPECT_THAT(actions.stopped, ElementsAre(0));
 }
 
+TEST_F(ElasticWorld, AStoppedEpochDoesNotStartWhenTheRankHasLoaded) {
+  Kill();  // the next process, n-2, loads
+  Run({1, 2}, "");
+  slots.OnStopEpoch({{1, 2}, 500});
+  slots.OnRankHello(0);
+
+  EXPECT_THAT(Epochs(), IsEmpty());
+}
+
 TEST_F(ElasticWorld, MessagesOfTheRanksEpochArePassedOnWithItsRank) {
   Run({1, 2});
   actions.to_launcher.clear();

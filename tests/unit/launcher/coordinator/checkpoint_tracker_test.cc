@@ -90,6 +90,8 @@ TEST_F(CheckpointTrackerTest, AFencedPodIsNeverGranted) {
 TEST_F(CheckpointTrackerTest, TheStatusHasTheNewestCompleteOneAndItsAge) {
   Complete(0, 0, 12'000);
   EXPECT_FALSE(Status().checkpoint.has_value()) << "of no step";
+  Complete(0, 1);
+  EXPECT_TRUE(Status().checkpoint.has_value()) << "of the first step";
   Complete(0, 400, -1);
   ASSERT_TRUE(Status().checkpoint.has_value());
   EXPECT_EQ(Status().checkpoint->bytes, 0);
