@@ -89,12 +89,12 @@ bool ElasticJob::MayHaveJoiners() const {
   return std::any_of(
       workers_.connections().begin(), workers_.connections().end(), [&](const auto& entry) {
         const Worker& worker = workers_.At(entry.second);
-        return std::any_of(
-            worker.processes.begin(), worker.processes.end(), [&](const auto& process) {
-              if (process.second.loaded.empty()) return false;
-              const Member* member = world_.At(entry.second, process.first);
-              return member == nullptr || Gone(*member);
-            });
+        return std::any_of(worker.processes.begin(), worker.processes.end(),
+                           [&](const auto& process) {
+                             if (process.second.loaded.empty()) return false;
+                             const Member* member = world_.At(entry.second, process.first);
+                             return member == nullptr || Gone(*member);
+                           });
       });
 }
 
