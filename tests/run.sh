@@ -7,8 +7,8 @@
 # Builds: everything with the preset dev (ASan, and UBSan for the LibTorch parts); everything except the LibTorch parts
 # with TSan and UBSan; the trainer with CUDA, which needs no GPU (deploy/gpu-box.sh runs all its tests on a machine with
 # one); libFuzzer targets with clang. Files that are slow to build or to download (LibTorch, Kubernetes, root file
-# systems, compiled objects) are cached outside the tree by version. Kubernetes and the images are built in the
-# background, with the CPU time that the other builds leave.
+# systems, compiled objects) are cached outside the tree by version. Kubernetes and the images are built, and PyPI packages
+# fetched, in the background, with the CPU time that the other builds leave.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -28,7 +28,7 @@ clean_up() {
 
 meanwhile() { # name command...: starts the command in the background, in a new process group; see `outcome`
   set -m
-  nice -n 19 "${@:2}" >"$reports/$1.log" 2>&1 &
+  { renice -n 19 "$BASHPID" >/dev/null && "${@:2}"; } >"$reports/$1.log" 2>&1 &
   set +m
   background[$1]=$!
 }
@@ -49,6 +49,15 @@ build() { # preset cmake-arguments...
   cmake --build --preset "$@" -- -k 0
 }
 
+# Fetches what the tests would fetch one by one. A test whose package could not be fetched tries again and says why it failed.
+fetch_packages() {
+  local requirements
+  deploy/local/pytorch.sh
+  for requirements in tests/runtime/programs/*.requirements; do
+    deploy/local/pypi.sh "$(basename "$requirements" .requirements)" || true
+  done
+}
+
 install_cuda() {
   local found
   found=$(deploy/local/cuda.sh) && eval "$found"
@@ -58,6 +67,7 @@ step "Debian packages" deploy/local/prerequisites.sh || { summary; exit 1; }
 if [ "$what" = all ]; then
   meanwhile kubernetes deploy/local/build.sh kubernetes etcd helm oras registry prometheus
   meanwhile images images/build.sh operator tools worker-debian13 worker-debian12 tools-arm64
+  meanwhile packages fetch_packages
 fi
 if [ "$what" = all ] && step "configure: dev" configure dev; then
   step "lint" run_tests dev lint -j2 -L '^lint$' || true
