@@ -14,7 +14,7 @@ from ringmaster.batches import Batch, BatchSource
 from ringmaster.errors import RingmasterError, UserError
 from ringmaster.loading import SampleReader, Samples
 from ringmaster.random_state import seed_for, torch_seeded
-from ringmaster.shares import share
+from ringmaster.sample_order import share
 from torch.utils.data import (
     BatchSampler,
     DataLoader,

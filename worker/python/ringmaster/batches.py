@@ -26,7 +26,7 @@ from torch.utils.data import (
 
 from .errors import UserError
 from .loading import Failure, Request, SampleReader, Samples, WorkerLoader, WorkerOptions
-from .shares import SampleOrder, micro_batches
+from .sample_order import SampleOrder, micro_batches
 
 _MAX_RANKS = "RINGMASTER_MAX_RANKS"  # common/control/pod_contract.h; absent: no limit
 

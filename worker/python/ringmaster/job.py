@@ -23,7 +23,7 @@ from .errors import UserError, WorldOver
 from .evaluation import Evaluation
 from .position import Phase, Position
 from .random_state import seed_for, torch_seeded
-from .shares import share
+from .sample_order import share
 from .state import Extras, TrainingState, check_optimizer
 from .step_log import StepLog
 from .step_reducer import Reduced, StepReducer, Votes

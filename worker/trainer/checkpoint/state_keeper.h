@@ -16,8 +16,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
+#include "worker/trainer/checkpoint/checkpoint_paths.h"
 #include "worker/trainer/checkpoint/checkpoint_writer.h"
-#include "worker/trainer/checkpoint/other_checkpoints.h"
 #include "worker/trainer/checkpoint/part_writer.h"
 #include "worker/trainer/checkpoint/snapshot.h"
 #include "worker/trainer/checkpoint/volume_watch.h"

@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/result.h"
-#include "worker/trainer/checkpoint/other_checkpoints.h"
+#include "worker/trainer/checkpoint/checkpoint_paths.h"
 #include "worker/trainer/elastic/membership_source.h"
 #include "worker/trainer/elastic/world_entry.h"
 #include "worker/trainer/gpu/gpu_fault.h"

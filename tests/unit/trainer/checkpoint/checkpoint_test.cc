@@ -24,7 +24,7 @@
 #include "common/base/log.h"
 #include "tests/unit/trainer/temporary_folder.h"
 #include "tests/unit/trainer/unreadable.h"
-#include "worker/trainer/checkpoint/other_checkpoints.h"
+#include "worker/trainer/checkpoint/checkpoint_paths.h"
 
 namespace ringmaster::trainer {
 namespace {

@@ -8,7 +8,7 @@ import unittest
 
 from ringmaster.errors import UserError
 from ringmaster.random_state import seed_for
-from ringmaster.shares import SampleOrder, micro_batches, share
+from ringmaster.sample_order import SampleOrder, micro_batches, share
 
 
 class Shares(unittest.TestCase):

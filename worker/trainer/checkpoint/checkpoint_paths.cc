@@ -1,4 +1,4 @@
-#include "worker/trainer/checkpoint/other_checkpoints.h"
+#include "worker/trainer/checkpoint/checkpoint_paths.h"
 
 #include <cerrno>
 #include <filesystem>
