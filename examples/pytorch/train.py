@@ -79,6 +79,8 @@ def main():
             save(f"{options.checkpoints}/step-{step:08}.pt", {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
             for old in sorted(glob.glob(f"{options.checkpoints}/step-*.pt"))[:-2]:
                 os.remove(old)
+    # Without the barrier, a thread of Gloo may still hold a gradient when Python ends, which aborts the process (pytorch#190489).
+    dist.barrier()
     dist.destroy_process_group()
 
 
