@@ -145,8 +145,8 @@ def triplets(labels):
 
 
 def read_checkpoint(folder, backbone, centres):
-    """Loads the checkpoint of a single rank. Parameters are stored from last to first (buckets.h); each row of part-0 is a
-    centre and its momentum."""
+    """Loads the checkpoint of a single rank. Parameters are stored from last to first, each at a multiple of 64 floats (buckets.h),
+    the weights of convolutions in channels-last order; each row of part-0 is a centre and its momentum."""
     (done,) = folder.glob("*/DONE")
 
     def values(name):
@@ -156,8 +156,9 @@ def read_checkpoint(folder, backbone, centres):
     with torch.no_grad():
         flat = values("shard-0")
         for parameter in reversed(list(backbone.parameters())):
-            parameter.copy_(flat[: parameter.numel()].view_as(parameter))
-            flat = flat[parameter.numel() :]
+            stored = parameter.permute(0, 2, 3, 1) if parameter.dim() == 4 else parameter
+            stored.copy_(flat[: parameter.numel()].view(stored.shape))
+            flat = flat[-(-parameter.numel() // 64) * 64 :]
         centres.copy_(values("part-0").view(len(centres), -1)[:, : centres.shape[1]])
 
 
