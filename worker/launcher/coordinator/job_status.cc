@@ -122,8 +122,12 @@ std::string Job::AfterTrainingText() const {
   if (const std::set<std::string> pods = PodsWithReleasedRanks(); !pods.empty()) {
     return "training has ended; waiting for the processes on " + NamesOf(pods) + " to exit";
   }
-  if (const std::set<std::string> lost = PodsLostAfterTraining(); !lost.empty()) {
-    return "training has ended; waiting for " + NamesOf(lost) + " to connect again";
+  std::set<std::string> disconnected;
+  for (const control::Member& member : world_.members()) {
+    if (!exits_.contains({member.pod_uid, member.slot})) disconnected.insert(member.pod_uid);
+  }
+  if (!disconnected.empty()) {
+    return "training has ended; waiting for " + NamesOf(disconnected) + " to connect again";
   }
   return "training has ended; waiting for mpirun to exit";
 }

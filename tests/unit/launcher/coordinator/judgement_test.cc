@@ -176,6 +176,16 @@ TEST_F(AfterTraining, ALostWorkerIsWaitedForTenSecondsAndNamed) {
   EXPECT_EQ(world->Verdict()->verdict.clean_exits, 1);
 }
 
+TEST_F(AfterTraining, ARankThatEndedWithItsPodIsNotAwaited) {
+  Release();
+  world->Say(0, control::AgentLeaving{"SIGTERM"});
+  world->Exit(0, 0, 15);
+  world->Exit(1, 0);
+
+  EXPECT_EQ(world->membership.Status(world->now).message,
+            "training has ended; waiting for mpirun to exit");
+}
+
 TEST_F(AfterTraining, ARankThatEndsWithItsPodDoesNotFailTheJob) {
   Release();
   world->Say(0, control::AgentLeaving{"SIGTERM"});

@@ -382,7 +382,7 @@ TEST(StallWatch, WritesOutWhereAWorldStandsStill) {
             "rank 0 at step 50, in phase 'reduce' of bucket 0, collectives launched 9, begun 8");
 
   scene.Stand({kDone, kDone}, 2s);
-  EXPECT_FALSE(scene.watch.StalledSince(scene.now)) << "nobody waits for another rank";
+  EXPECT_FALSE(scene.watch.StalledSince(scene.now)) << "no rank waits for another one";
 
   scene.Stand({Counts(0, 0), Counts(1, -1)}, 2s);
   EXPECT_EQ(scene.watch.Record(),

@@ -57,7 +57,7 @@ TEST(TakeoverReports, WhoKnowsTheNewestWorldIsAskedForItsMembersInTurn) {
   const Takeover::Connections connections = {{5, "a"}, {6, "b"}, {7, "old"}};
   EXPECT_TRUE(takeover.MembersPending({1, 3}, connections));
   EXPECT_FALSE(takeover.MembersPending({1, 4}, connections)) << "that world is known";
-  EXPECT_FALSE(takeover.MembersPending({1, 3}, {{7, "old"}})) << "nobody can be asked";
+  EXPECT_FALSE(takeover.MembersPending({1, 3}, {{7, "old"}})) << "no agent can be asked";
 
   EXPECT_EQ(takeover.AskNow(kNow, connections, kAgain), 5);
   EXPECT_EQ(takeover.AskNow(kNow + kAgain - kAgain / 10, connections, kAgain), std::nullopt);

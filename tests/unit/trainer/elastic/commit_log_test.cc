@@ -204,7 +204,7 @@ TEST_F(CommitLogTest, ACheckpointThatIsWantedIsOfTheNextStepAloneAndOfThisWorld)
 TEST_F(CommitLogTest, TheAuditSeesTheDevicesStateAndItsShareOfTheRest) {
   options.mirror = &mirror;
   Apply(5);
-  EXPECT_THAT(TakeEvents(), IsEmpty()) << "nobody asks for checksums";
+  EXPECT_THAT(TakeEvents(), IsEmpty()) << "no audit asks for checksums";
 
   audit.is_on = true;
   Apply(6);
