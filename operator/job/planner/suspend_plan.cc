@@ -74,11 +74,7 @@ std::optional<int64_t> CheckpointToAwait(const PlanInput& input, std::chrono::mi
   const int64_t step = answer->progress ? answer->progress->step : StepOf(input.job.status);
   const int64_t begin = memory ? memory->step : step;
   const bool kept = answer->checkpoint && answer->checkpoint->step >= begin;
-  const auto& faults = answer->unprotected;
-  const bool failing =
-      std::any_of(faults.begin(), faults.end(), [](const control::ProtectionFault& fault) {
-        return KindOf(fault) == FaultKind::kCheckpoint;
-      });
+  const bool failing = CheckpointsFail(answer->unprotected);
   const bool ending = memory && memory->ending_since;
   if (kept || failing || ending || begin == 0) return std::nullopt;
   return begin;

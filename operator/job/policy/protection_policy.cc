@@ -1,6 +1,9 @@
 #include "operator/job/policy/protection_policy.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
 
 #include "operator/api/names.h"
 
@@ -11,17 +14,38 @@ namespace {
 using api::Condition;
 using api::ConditionStatus;
 
-// Returns the most serious fault. REQUIRES: `faults` is not empty.
-const control::ProtectionFault& WorstOf(const std::vector<control::ProtectionFault>& faults) {
-  return *std::ranges::min_element(faults, {}, KindOf);
+struct FaultKind {
+  std::string_view what;  // ProtectionFault::what
+  const char* reason;
+  const char* effect;
+};
+
+constexpr std::string_view kCheckpoint = "checkpoint";
+
+// The most serious first.
+constexpr FaultKind kFaultKinds[]{
+    {"restore", api::kReasonCheckpointUnreadable,
+     "training waits because its saved state cannot be read or written; the access is retried and "
+     "no state is discarded"},
+    {kCheckpoint, api::kReasonCheckpointFailing,
+     "training continues, but new checkpoints fail, so losing all workers would resume from the "
+     "last complete one"},
+    {"copy", api::kReasonCopyFailing,
+     "training continues, but no other worker has a copy of a rank's shard of the state, so losing "
+     "the rank would resume from the last checkpoint"},
+    {"snapshot", api::kReasonSnapshotFailing,
+     "training continues, but losing all ranks at once would resume from the last checkpoint"}};
+
+// Returns the kind of a launcher's report; the least serious kind for a text that is not known.
+const FaultKind* KindOf(const control::ProtectionFault& fault) {
+  return std::ranges::find(std::begin(kFaultKinds), std::end(kFaultKinds) - 1, fault.what,
+                           &FaultKind::what);
 }
 
 }  // namespace
 
-FaultKind KindOf(const control::ProtectionFault& fault) {
-  if (fault.what == "restore") return FaultKind::kRestore;
-  if (fault.what == "checkpoint") return FaultKind::kCheckpoint;
-  return fault.what == "copy" ? FaultKind::kCopy : FaultKind::kSnapshot;
+bool CheckpointsFail(const std::vector<control::ProtectionFault>& faults) {
+  return std::ranges::find(faults, kCheckpoint, &control::ProtectionFault::what) != faults.end();
 }
 
 std::optional<Condition> JudgeProtection(const std::vector<control::ProtectionFault>& faults,
@@ -32,35 +56,11 @@ std::optional<Condition> JudgeProtection(const std::vector<control::ProtectionFa
                       .reason = api::kReasonKept,
                       .message = "the training state is saved again"};
   if (!faults.empty()) {
-    const control::ProtectionFault& fault = WorstOf(faults);
+    const control::ProtectionFault& fault = *std::ranges::min_element(faults, {}, KindOf);
+    const FaultKind& kind = *KindOf(fault);
     condition.status = ConditionStatus::kFalse;
-    switch (KindOf(fault)) {
-      case FaultKind::kRestore:
-        condition.reason = api::kReasonCheckpointUnreadable;
-        condition.message =
-            "training waits because its saved state cannot be read or written; the access is "
-            "retried and no state is discarded; ";
-        break;
-      case FaultKind::kCheckpoint:
-        condition.reason = api::kReasonCheckpointFailing;
-        condition.message =
-            "training continues, but new checkpoints fail, so losing all workers would resume "
-            "from the last complete one; ";
-        break;
-      case FaultKind::kCopy:
-        condition.reason = api::kReasonCopyFailing;
-        condition.message =
-            "training continues, but no other worker has a copy of a rank's shard of the state, so "
-            "losing the rank would resume from the last checkpoint; ";
-        break;
-      case FaultKind::kSnapshot:
-        condition.reason = api::kReasonSnapshotFailing;
-        condition.message =
-            "training continues, but losing all ranks at once would resume from the last "
-            "checkpoint; ";
-        break;
-    }
-    condition.message += fault.pod + ": " + fault.message;
+    condition.reason = kind.reason;
+    condition.message = std::string(kind.effect) + "; " + fault.pod + ": " + fault.message;
   }
   return condition;
 }

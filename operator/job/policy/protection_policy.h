@@ -11,11 +11,8 @@
 
 namespace ringmaster::job {
 
-// What cannot be saved or restored, the most serious first.
-enum class FaultKind { kRestore, kCheckpoint, kCopy, kSnapshot };
-
-// Returns the kind of a launcher's report; kSnapshot for a text that is not known.
-FaultKind KindOf(const control::ProtectionFault& fault);
+// Returns true if one of the faults is that new checkpoints fail.
+bool CheckpointsFail(const std::vector<control::ProtectionFault>& faults);
 
 // Returns the condition Protected, or nothing for a job that could always save its state. `known`:
 // whether the job has this condition.
