@@ -35,7 +35,7 @@ TEST(AuditLine, ReadsAStepBegunAndApplied) {
   EXPECT_EQ(std::get<StepLine>(*applied).samples, (Samples{0, 32}));
 }
 
-TEST(AuditLine, SaysWhatIsWrong) {
+TEST(AuditLine, RefusesInvalidLinesWithAReason) {
   const std::string world = R"({"world":{"term":1,"number":1,"rank":0,"size":1,"global_batch":8,)"
                             R"("members":["a"],"adopted":{"epoch":[0,0],"step":0},"checksum":)";
   struct Case {

@@ -145,7 +145,7 @@ TEST(Audit, SharesOfAShardedStateMustAddUpToWhatTheNextWorldStartsFrom) {
   EXPECT_EQ(torn.Conclude(10).states[5], std::nullopt);
 }
 
-TEST(Audit, TwoRunsWithOtherSharesDiffer) {
+TEST(Audit, RunsWithDifferentSharesDisagree) {
   Job other = ShardedJob();
   *other.Step("a", 7, true).part += 1;
 
@@ -171,7 +171,7 @@ TEST(Audit, ADeclaredRollBackIsNamedAndIsNeitherLossNorClean) {
   EXPECT_EQ(report.steps, 10);
 }
 
-TEST(Audit, ARollBackThatNobodyDeclaresIsALoss) {
+TEST(Audit, AnUndeclaredRollBackIsALoss) {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
   job.World({1, 2}, {"c", "d"}, {1, 1}, 5, 10);
@@ -182,7 +182,7 @@ TEST(Audit, ARollBackThatNobodyDeclaresIsALoss) {
   EXPECT_EQ(ExitCodeOf(report.findings), kExitViolation);
 }
 
-TEST(Audit, AKeptStateThatIsNotTheOneThatWasLoggedDisagrees) {
+TEST(Audit, ARestoredStateThatDiffersFromTheLoggedOneDisagrees) {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
   job.World({1, 2}, {"c", "d"}, {1, 1}, 5, 10, "checkpoint");
@@ -191,7 +191,7 @@ TEST(Audit, AKeptStateThatIsNotTheOneThatWasLoggedDisagrees) {
   EXPECT_EQ(job.Conclude(10).findings.disagreeing, 1);
 }
 
-TEST(Audit, NothingIsLostWhereTheSnapshotIsOfTheLastStep) {
+TEST(Audit, ASnapshotOfTheLastStepLosesNothing) {
   Job job;
   job.World({1, 1}, {"a", "b"}, {0, 0}, 0, 8);
   job.World({1, 2}, {"c", "d"}, {1, 1}, 8, 10, "snapshot");
@@ -233,7 +233,7 @@ TEST(Audit, AKilledRanksMissingLastLineIsClean) {
   EXPECT_EQ(ExitCodeOf(job.Conclude(6).findings), kExitClean);
 }
 
-TEST(Audit, FindsWhatIsWrong) {
+TEST(Audit, FindsEachKindOfError) {
   struct Case {
     const char* name;
     std::function<void(Job&)> change;
@@ -418,7 +418,7 @@ TEST(Audit, MoreStepsThanExpectedDisagree) {
   EXPECT_EQ(report.findings.disagreeing, 1);
 }
 
-TEST(Audit, RefusesLinesThatNoRankWrites) {
+TEST(Audit, RefusesInconsistentLines) {
   struct Refused {
     const char* says;
     std::function<void(StepLine&)> change;

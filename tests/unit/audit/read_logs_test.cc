@@ -64,7 +64,7 @@ TEST(ReadLogs, ReadsALogAndReports) {
   EXPECT_EQ(schedule.at("members"), nlohmann::json::array({"a/0/x"}));
 }
 
-TEST(ReadLogs, ALastLineThatIsCutOffIsUnknown) {
+TEST(ReadLogs, ATruncatedLastLineMakesTheResultUnknown) {
   const TemporaryFolder folder;
   const std::string whole = Lines({kWorld, kBegun, kApplied});
   Audit audit;
@@ -76,7 +76,7 @@ TEST(ReadLogs, ALastLineThatIsCutOffIsUnknown) {
   EXPECT_EQ(ExitCodeOf(report.findings), kExitUnknown);
 }
 
-TEST(ReadLogs, NamesFileAndLineOfGarbage) {
+TEST(ReadLogs, NamesFileAndLineOfAnInvalidLine) {
   const TemporaryFolder folder;
   struct Case {
     std::string text;

@@ -17,7 +17,7 @@ TEST(BytesText, TakesTheLargestUnitThatFits) {
   EXPECT_EQ(BytesText(int64_t{5} << 50), "5 PiB");
 }
 
-TEST(BytesText, WhatIsNeededNeverLooksSmallerThanWhatThereIs) {
+TEST(BytesText, RoundsUpOnRequest) {
   EXPECT_EQ(BytesText(140 * kGiB + 1), "140 GiB");
   EXPECT_EQ(BytesText(140 * kGiB + 1, Rounding::kUp), "141 GiB");
   EXPECT_EQ(BytesText(2 * kGiB + 1, Rounding::kUp), "2.1 GiB");
@@ -25,7 +25,7 @@ TEST(BytesText, WhatIsNeededNeverLooksSmallerThanWhatThereIs) {
   EXPECT_EQ(BytesText(10 * kGiB - 1, Rounding::kUp), "10 GiB");
 }
 
-TEST(BytesText, AShareIsToldInTheUnitOfTheWhole) {
+TEST(BytesText, WritesAPartInTheUnitOfTheWhole) {
   EXPECT_EQ(BytesOfText(41 * kGiB + 900 * kMiB, 140 * kGiB), "41 of 140 GiB");
   EXPECT_EQ(BytesOfText(512 * kMiB, 2 * kGiB), "0.5 of 2 GiB");
   EXPECT_EQ(BytesOfText(0, 0), "0 of 0 bytes");

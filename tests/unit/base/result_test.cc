@@ -17,7 +17,7 @@ TEST(Result, HoldsAValueOrAnError) {
   EXPECT_EQ(bad.error().kind, ErrorKind::kNotFound);
 }
 
-TEST(Result, GivesAwayValuesThatCannotBeCopied) {
+TEST(Result, MovesValuesThatCannotBeCopied) {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(3);
 
   const std::unique_ptr<int> taken = *std::move(result);
@@ -25,7 +25,7 @@ TEST(Result, GivesAwayValuesThatCannotBeCopied) {
   EXPECT_EQ(*taken, 3);
 }
 
-TEST(Result, PutsWhatWasBeingDoneInFront) {
+TEST(Result, PutsTheContextBeforeTheMessage) {
   const Error error{ErrorKind::kTimeout, "no answer in 2 s"};
 
   EXPECT_EQ(error.WithContext("asking the launcher").message,

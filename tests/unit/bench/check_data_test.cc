@@ -60,7 +60,7 @@ double EqualPart(std::span<const float> a, std::span<const float> b) {
   return static_cast<double>(equal) / static_cast<double>(a.size());
 }
 
-TEST(CheckData, TellsRanksAndPlacesApart) {
+TEST(CheckData, DiffersByRankAndPosition) {
   constexpr std::size_t kSent = 12'000;
   for (const int ranks : {8, 40}) {
     std::vector<std::vector<float>> sent;
@@ -96,7 +96,7 @@ TEST(CheckData, FindsAPieceOfAnotherRank) {
   EXPECT_GT(wrong, kCount);
 }
 
-TEST(CheckData, FindsWhatWasNeverReducedAndWhatIsWrong) {
+TEST(CheckData, CountsElementsThatWereNotReducedOrAreWrong) {
   for (const ElementType type : trainer::kElementTypes) {
     std::vector<std::byte> result = Reduced(type, ReduceOp::kSum, 3);
     result[5 * SizeOf(type)] ^= std::byte{1};

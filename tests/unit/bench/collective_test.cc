@@ -74,7 +74,7 @@ TEST(Collective, ACallCountsWhatItsOperationCounts) {
   EXPECT_EQ(call.count(3), 4U);
 }
 
-TEST(Collective, WhatOnlyMovesPiecesIsMessagesBetweenRanks) {
+TEST(Collective, OperationsWithoutReductionAreMessagesBetweenRanks) {
   std::vector<float> memory(12);
   const auto messages_of = [&](Collective collective, std::size_t send, std::size_t receive,
                                int rank) {
@@ -98,7 +98,7 @@ TEST(Collective, WhatOnlyMovesPiecesIsMessagesBetweenRanks) {
 }
 
 // A job's rank requests its slot's GPU, the only GPU that the agent makes visible to the rank.
-TEST(GpuRequest, OfAJobsRankIsTheGpuThatItsSlotHas) {
+TEST(GpuRequest, OfAJobsRankIsTheGpuOfItsSlot) {
   EXPECT_EQ(GpuRequestOf(3).local_rank, 3) << "one of this machine's";
   ::setenv(control::kEnvGpuUuid, "GPU-1", 1);
   EXPECT_EQ(GpuRequestOf(3).pinned, "");
@@ -114,7 +114,7 @@ TEST(GpuRequest, OfAJobsRankIsTheGpuThatItsSlotHas) {
   }
 }
 
-TEST(ChooseBackend, IsNcclWhereThisProcessWasGivenAGpu) {
+TEST(ChooseBackend, IsNcclIfThisProcessHasAGpu) {
   const trainer::GpuFacts none{.built_in = true};
   const trainer::GpuFacts found{.built_in = true, .gpus = {{.name = "one"}}};
 

@@ -23,7 +23,7 @@ TEST(Handover, BringsAChildsTextToItsParent) {
   EXPECT_EQ(handover.Read(), text);
 }
 
-TEST(InAProcess, SaysWhatTheCopyHandedOverIfItEndedWell) {
+TEST(InAProcess, ReturnsTheChildsTextIfItSucceeded) {
   const auto said = InAProcess([] { return std::string("here"); });
   ASSERT_TRUE(said.has_value());
   EXPECT_EQ(said->text, "here");

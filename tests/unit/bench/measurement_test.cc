@@ -107,7 +107,7 @@ TEST_F(MeasurementTest, WarmsUpWithFiveIterations) {
             "11111.|1111.");
 }
 
-TEST_F(MeasurementTest, WaitsForEachIterationWhereItIsToBlock) {
+TEST_F(MeasurementTest, WaitsForEachIterationIfBlocking) {
   sweep.blocking = Blocking::kWait;
   Measured();
   EXPECT_EQ(backend.trace,
@@ -133,7 +133,7 @@ TEST_F(MeasurementTest, AnIterationOfSeveralOperationsStartsThemTogether) {
             ".|3333.");
 }
 
-TEST_F(MeasurementTest, MakesOneTimeOfTheRanks) {
+TEST_F(MeasurementTest, CombinesTheTimesOfTheRanks) {
   const auto micros = [&](Average average) {
     sweep.average = average;
     return Measured().out_of_place.micros;
@@ -145,7 +145,7 @@ TEST_F(MeasurementTest, MakesOneTimeOfTheRanks) {
   EXPECT_NEAR(micros(Average::kMost), 40, 1e-6);
 }
 
-TEST_F(MeasurementTest, EachOperationWorksASizeFurtherOnInBuffersOfTheLargestSize) {
+TEST_F(MeasurementTest, OperationsCycleThroughTheBlocksOfTheBuffers) {
   sweep.sizes = {256, 800};  // the buffers have room for three blocks of 256 bytes
   sweep.iterations = 2;
   sweep.aggregated = 2;

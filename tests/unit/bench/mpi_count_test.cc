@@ -9,7 +9,7 @@
 namespace ringmaster::bench {
 namespace {
 
-TEST(MpiBackend, RefusesWhatMpiCannotCount) {
+TEST(MpiBackend, RefusesCountsAboveIntMax) {
   const auto backend = MakeMpiBackend();
   ASSERT_TRUE(backend.ok()) << backend.error().message;
   const trainer::Elements many(nullptr, std::size_t{INT_MAX} + 1, trainer::ElementType::kUint8);

@@ -61,7 +61,7 @@ TEST_F(NcclCallsTest, EachOperationIsNcclsOwnCallWhereItHasOne) {
   }
 }
 
-TEST_F(NcclCallsTest, SeveralAreAGroup) {
+TEST_F(NcclCallsTest, SeveralCallsFormAGroup) {
   const Call call = CallOf(Collective::kAllReduce);
   EXPECT_THAT(Run({call, call}),
               ElementsAre("group_start", "all_reduce", "all_reduce", "group_end"));

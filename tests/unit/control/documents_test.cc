@@ -13,7 +13,7 @@
 namespace ringmaster::control {
 namespace {
 
-TEST(LaunchSpec, ComesBackAsItWent) {
+TEST(LaunchSpec, RoundTrips) {
   LaunchSpec spec;
   spec.command = {"ringmaster-train", "--workload=mnist", ""};
   spec.slots_per_worker = 8;
@@ -35,7 +35,7 @@ TEST(LaunchSpec, ComesBackAsItWent) {
   EXPECT_EQ(decoded->launch_agent, LaunchAgent::kSsh);
 }
 
-TEST(LaunchSpec, OfANewerOperatorMayNameAWayToWorkersThatIsNotKnown) {
+TEST(LaunchSpec, ReadsAnUnknownLaunchAgentAsAuto) {
   const auto decoded = DecodeLaunchSpec(R"({"command":["true"],"launchAgent":"Pigeon"})");
 
   ASSERT_TRUE(decoded.ok());
@@ -71,7 +71,7 @@ TEST(LaunchSpec, OneProcessPerWorkerStartsItsRanksByItself) {
   EXPECT_EQ(decoded->ranks_per_process, 8);
 }
 
-TEST(MasterPort, IsAnotherOneForEachWorldAndJobAndTheSameForAll) {
+TEST(MasterPort, DiffersByWorldAndJobAndIsTheSameForAllWorkers) {
   EXPECT_EQ(MasterPortOf("uid", {1, 2}), MasterPortOf("uid", {1, 2}));
   std::set<int> ports;
   for (const char* uid : {"one", "two"}) {
@@ -82,7 +82,7 @@ TEST(MasterPort, IsAnotherOneForEachWorldAndJobAndTheSameForAll) {
   EXPECT_LT(*ports.rbegin(), 30000);
 }
 
-TEST(LaunchSpec, AnInterfaceHasANameThatNobodyTakesForAnythingElse) {
+TEST(LaunchSpec, RefusesInvalidInterfaceNames) {
   for (const char* fine : {"eth0", "enp3s0f1np1", "bond0.100", "br-1a_b", "lo"}) {
     EXPECT_TRUE(IsInterfaceName(fine)) << fine;
   }
@@ -102,7 +102,7 @@ TEST(LaunchSpec, AnInterfaceHasANameThatNobodyTakesForAnythingElse) {
   EXPECT_FALSE(DecodeLaunchSpec(EncodeLaunchSpec(both)).ok());
 }
 
-TEST(LaunchSpec, GoesByTheProgramsNameWhereTheOperatorSaysNothing) {
+TEST(LaunchSpec, InPlaceDefaultsToWhatTheProgramsNameImplies) {
   const auto managed = [](std::vector<std::string> command) {
     LaunchSpec spec;
     spec.command = std::move(command);
@@ -117,12 +117,12 @@ TEST(LaunchSpec, GoesByTheProgramsNameWhereTheOperatorSaysNothing) {
   EXPECT_FALSE(managed({}));
 }
 
-TEST(LaunchSpec, GoesByWhatTheOperatorDecided) {
+TEST(LaunchSpec, InPlaceTakesPrecedenceOverTheProgramsName) {
   EXPECT_TRUE(DecodeLaunchSpec(R"({"command":["autoencoder"],"inPlace":true})")->InPlace());
   EXPECT_FALSE(DecodeLaunchSpec(R"({"command":["ringmaster-train"],"inPlace":false})")->InPlace());
 }
 
-TEST(Order, ComesBackAsItWent) {
+TEST(Order, RoundTrips) {
   Order order;
   order.stamp = {4, 9};
   order.workers = {{"uid-0", "digits-worker-0", "", 0}, {"uid-1", "digits-worker-1", "node1", 1}};
@@ -141,7 +141,7 @@ TEST(Order, ComesBackAsItWent) {
   EXPECT_TRUE(decoded->checkpoint);
 }
 
-TEST(Order, IsCheckedBeforeItIsBelieved) {
+TEST(Order, IsRefusedIfItsReplicasAreInvalid) {
   Order order;
   order.replicas = 1;
   order.min_replicas = 2;
@@ -156,7 +156,7 @@ TEST(OrderStamp, ComparesTheLeaderFirst) {
   EXPECT_LT((OrderStamp{2, 1}), (OrderStamp{2, 2}));
 }
 
-TEST(LauncherStatus, ComesBackAsItWent) {
+TEST(LauncherStatus, RoundTrips) {
   LauncherStatus status;
   status.term = 2;
   status.epoch = {2, 7};
@@ -203,7 +203,7 @@ Verdict LongVerdict() {
   return verdict;
 }
 
-TEST(Verdict, ComesBackAsItWent) {
+TEST(Verdict, RoundTrips) {
   Verdict verdict;
   verdict.succeeded = true;
   verdict.message = "done";
@@ -228,7 +228,7 @@ TEST(Verdict, KeepsTheNewestLinesWhenItMustShrink) {
   EXPECT_EQ(decoded->message.size(), 3000U);
 }
 
-TEST(Verdict, FitsTheTerminationMessageWhateverIsInIt) {
+TEST(Verdict, AlwaysFitsTheTerminationMessage) {
   Verdict huge = LongVerdict();
   huge.message = std::string(100'000, '\x01');  // each byte becomes six bytes in JSON
   for (std::string& line : huge.first_failure->last_lines) line = std::string(5000, '"');
@@ -247,7 +247,7 @@ TEST(Verdict, FitsTheTerminationMessageWhateverIsInIt) {
   }
 }
 
-TEST(Secrets, AreEqualOnlyWhenTheyAre) {
+TEST(Secrets, AreEqualOnlyIfTheSameAndNotEmpty) {
   EXPECT_TRUE(SecretsEqual("token", "token"));
   EXPECT_FALSE(SecretsEqual("token", "tokem"));
   EXPECT_FALSE(SecretsEqual("token", "token2"));

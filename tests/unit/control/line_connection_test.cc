@@ -122,7 +122,7 @@ TEST_F(LineConnections, CarryLinesAlmostAsLongAsTheLimit) {
   EXPECT_EQ(std::get<RankOutput>(server.messages[0]).data.size(), 700U << 10);
 }
 
-TEST_F(LineConnections, CarryALineOfManyConnectionsBetweenTheirOwn) {
+TEST_F(LineConnections, KeepTheOrderOfSharedAndOwnLines) {
   ConnectUnix();
   const SharedLine shared(Welcome{3, 250});
   const SharedLine large(Refused{std::string(100 << 10, 'x')});
@@ -139,7 +139,7 @@ TEST_F(LineConnections, CarryALineOfManyConnectionsBetweenTheirOwn) {
 }
 
 // If there are too many handshakes, the connection that has been silent for longest is closed.
-TEST_F(LineConnections, StrangersDoNotLockOutOtherClients) {
+TEST_F(LineConnections, UnfinishedHandshakesDoNotLockOutOtherClients) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   server_tls = *TlsContext::Server(certificate.key_pem, certificate.certificate_pem);
   client_tls = *TlsContext::Client(certificate.certificate_pem, kName);
@@ -192,7 +192,7 @@ TEST_F(LineConnections, CloseWhenThePeerDoesNotRead) {
   EXPECT_THAT(busy.closed, HasSubstr("reads too slowly"));
 }
 
-TEST_F(LineConnections, CloseOnWhatIsNoMessage) {
+TEST_F(LineConnections, CloseOnAnInvalidLine) {
   ConnectUnix();
   boost::asio::local::stream_protocol::socket raw(io);
   raw.connect(boost::asio::local::stream_protocol::endpoint(socket));
@@ -206,7 +206,7 @@ TEST_F(LineConnections, CloseOnWhatIsNoMessage) {
   EXPECT_EQ(server.messages.size(), 1U);
 }
 
-TEST_F(LineConnections, PassOverTypesOfANewerPeer) {
+TEST_F(LineConnections, SkipUnknownMessageTypes) {
   ConnectUnix();
   boost::asio::local::stream_protocol::socket raw(io);
   raw.connect(boost::asio::local::stream_protocol::endpoint(socket));
@@ -219,7 +219,7 @@ TEST_F(LineConnections, PassOverTypesOfANewerPeer) {
   EXPECT_EQ(server.closed, "");
 }
 
-TEST_F(LineConnections, ABlockingClientPassesOverTypesOfANewerPeer) {
+TEST_F(LineConnections, ABlockingClientSkipsUnknownMessageTypes) {
   boost::asio::local::stream_protocol::acceptor acceptor(
       io, boost::asio::local::stream_protocol::endpoint(socket));
   auto blocking = BlockingLineClient::Connect(socket);
@@ -233,7 +233,7 @@ TEST_F(LineConnections, ABlockingClientPassesOverTypesOfANewerPeer) {
   EXPECT_TRUE(std::holds_alternative<Shutdown>(*heard));
 }
 
-TEST_F(LineConnections, CloseOnALineWithoutEnd) {
+TEST_F(LineConnections, CloseOnALineLongerThanTheLimit) {
   ConnectUnix({.handshake_timeout = 5s, .max_handshakes = 1, .limits = {1000, 1 << 20}});
   boost::asio::local::stream_protocol::socket raw(io);
   raw.connect(boost::asio::local::stream_protocol::endpoint(socket));
@@ -245,7 +245,7 @@ TEST_F(LineConnections, CloseOnALineWithoutEnd) {
   EXPECT_THAT(server.closed, HasSubstr("longer than 1000 bytes"));
 }
 
-TEST_F(LineConnections, TakeLongerLinesOnceTheyAreAllowed) {
+TEST_F(LineConnections, AcceptLongerLinesOnceTheLimitIsRaised) {
   ConnectUnix({.handshake_timeout = 5s, .max_handshakes = 1, .limits = {1000, 1 << 20}});
   server.connection->SetMaxLineBytes(kMaxLineBytes);
   client.connection->Send(RankOutput{false, std::string(5000, 'x')});
@@ -254,7 +254,7 @@ TEST_F(LineConnections, TakeLongerLinesOnceTheyAreAllowed) {
   EXPECT_TRUE(Until([this] { return server.messages.size() == 1 && client.messages.size() == 1; }));
 }
 
-TEST_F(LineConnections, TellThePeerWhyBeforeTheyFinish) {
+TEST_F(LineConnections, SendQueuedMessagesBeforeTheyFinish) {
   ConnectUnix();
   server.connection->Send(Refused{"wrong token"});
   server.connection->Finish("refused");
@@ -265,7 +265,7 @@ TEST_F(LineConnections, TellThePeerWhyBeforeTheyFinish) {
   EXPECT_THAT(client.closed, HasSubstr("closed the connection"));
 }
 
-TEST_F(LineConnections, FinishEvenWhenThePeerStays) {
+TEST_F(LineConnections, FinishEvenIfThePeerDoesNotClose) {
   ConnectUnix();
   Connection deaf;
   server = {};
@@ -331,7 +331,7 @@ TEST_F(LineConnections, ReportACloseOnceAndNoMessageAfterIt) {
   EXPECT_EQ(closes, 1);
 }
 
-TEST_F(LineConnections, SpeakTls) {
+TEST_F(LineConnections, CarryMessagesOverTls) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   auto dialled = DialLauncher(certificate, certificate, kName);
   ASSERT_TRUE(dialled.ok()) << dialled.error().message;
@@ -355,7 +355,7 @@ TEST_F(LineConnections, TrustOnlyTheJobsOwnCertificateUnderItsName) {
   EXPECT_FALSE(TlsContext::Client("nonsense", kName).ok());
 }
 
-TEST_F(LineConnections, SayWhenNobodyListens) {
+TEST_F(LineConnections, ReportThatNobodyListens) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   client_tls = *TlsContext::Client(certificate.certificate_pem, kName);
   int port = 0;
@@ -376,7 +376,7 @@ TEST_F(LineConnections, SayWhenNobodyListens) {
                                                    ErrorKind::kUnavailable));
 }
 
-TEST_F(LineConnections, GiveUpOnAPeerThatDoesNotShakeHands) {
+TEST_F(LineConnections, TimeOutIfThePeerDoesNotCompleteTheHandshake) {
   const TestCertificate certificate = MakeTestCertificate(kName);
   client_tls = *TlsContext::Client(certificate.certificate_pem, kName);
   boost::asio::ip::tcp::acceptor mute(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
@@ -390,7 +390,7 @@ TEST_F(LineConnections, GiveUpOnAPeerThatDoesNotShakeHands) {
 }
 
 // The trainer uses the blocking client. Its calls block, so the event loop runs on another thread.
-TEST_F(LineConnections, TalkToABlockingClient) {
+TEST_F(LineConnections, ExchangeMessagesWithABlockingClient) {
   std::vector<Message> got;
   Connection peer;
   auto listening = ListenUnix(io, socket, {}, [&](Connection accepted) {
@@ -429,7 +429,7 @@ TEST_F(LineConnections, TalkToABlockingClient) {
   EXPECT_FALSE(BlockingLineClient::Connect(directory + "/nobody").ok());
 }
 
-TEST_F(LineConnections, ABlockingSendDoesNotBlockForEver) {
+TEST_F(LineConnections, ABlockingSendTimesOut) {
   ListenUnix(io, socket, {}, [](const Connection&) {}).ok();
   auto listening = ListenUnix(io, socket, {}, [](const Connection&) {});
   auto blocking = BlockingLineClient::Connect(socket);

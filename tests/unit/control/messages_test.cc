@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 TEST(Messages, CoverEveryType) { EXPECT_EQ(OneOfEach().size(), std::variant_size_v<Message>); }
 
-TEST(Messages, ComeBackAsTheyWent) {
+TEST(Messages, RoundTrip) {
   for (const Message& message : OneOfEach()) {
     const std::string line = Encode(message);
     EXPECT_EQ(line.find('\n'), std::string::npos);
@@ -71,7 +71,7 @@ TEST(Messages, KeepFieldsApart) {
             (std::vector<std::string>{std::string("\0\xff", 2), ""}));
 }
 
-TEST(Messages, CarryNumbersThatAreNone) {
+TEST(Messages, CarryNaN) {
   Progress progress;
   progress.loss = std::numeric_limits<double>::quiet_NaN();
   const auto decoded = Decode(Encode(RankProgress{kEpoch, progress}));
@@ -80,14 +80,14 @@ TEST(Messages, CarryNumbersThatAreNone) {
   EXPECT_TRUE(std::isnan(std::get<RankProgress>(*decoded).progress.loss));
 }
 
-TEST(Messages, ReplaceBytesThatAreNoText) {
+TEST(Messages, ReplaceInvalidUtf8) {
   const auto decoded = Decode(Encode(AgentLeaving{"bad \xff byte"}));
 
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(std::get<AgentLeaving>(*decoded).reason, "bad \xef\xbf\xbd byte");
 }
 
-TEST(Messages, NameWhatIsWrong) {
+TEST(Messages, AreRefusedWithAReasonIfInvalid) {
   struct Case {
     const char* line;
     const char* error;
@@ -138,7 +138,7 @@ TEST(Messages, SurviveDeepNesting) {
   EXPECT_FALSE(Decode(std::string(500'000, '[')).ok());
 }
 
-TEST(Messages, SurviveEveryCutAndFlip) {
+TEST(Messages, AreDecodedSafelyWhenTruncatedOrCorrupted) {
   std::mt19937 random(1);
   for (const Message& message : OneOfEach()) {
     const std::string line = Encode(message);

@@ -20,14 +20,14 @@ constexpr PagePosition kStanding{.epoch = {2, 41},
 
 using Words = std::array<uint64_t, kPositionWords>;
 
-TEST(PositionPage, ComesBackAsItWent) {
+TEST(PositionPage, RoundTrips) {
   EXPECT_EQ(DecodePosition(EncodePosition(kStanding)), kStanding);
   EXPECT_EQ(DecodePosition(EncodePosition({})), PagePosition{});
 }
 
-TEST(PositionPage, SaysNothingWhereNobodyWrote) { EXPECT_FALSE(DecodePosition(Words{})); }
+TEST(PositionPage, HasNoPositionIfNeverWritten) { EXPECT_FALSE(DecodePosition(Words{})); }
 
-TEST(PositionPage, SaysNothingWhenItWasReadHalfWritten) {
+TEST(PositionPage, HasNoPositionAfterATornRead) {
   PagePosition next = kStanding;
   next.step = 8;
   next.phase = RankPhase::kData;
@@ -44,7 +44,7 @@ TEST(PositionPage, SaysNothingWhenItWasReadHalfWritten) {
   }
 }
 
-TEST(PositionPage, RefusesWhatNoRankWouldSay) {
+TEST(PositionPage, RefusesInvalidValues) {
   PagePosition strange = kStanding;
   strange.step = -1;
   EXPECT_FALSE(DecodePosition(EncodePosition(strange)));
@@ -73,14 +73,14 @@ CollectiveCounts Read(const std::array<int64_t, 2>& words) {
   return DecodeCounts(read);
 }
 
-TEST(PositionPage, CountsComeBackAsTheyWent) {
+TEST(PositionPage, CountsRoundTrip) {
   const CollectiveCounts counts{1205, 1204, CollectiveKind::kConfirmation};
   EXPECT_EQ(Read(EncodeCounts(counts)), counts);
   EXPECT_EQ(Read(EncodeCounts({})), CollectiveCounts{});
   EXPECT_EQ(Read({0, 0}), CollectiveCounts{}) << "nobody wrote";
 }
 
-TEST(PositionPage, CountsThatNoRankWouldSayAreNone) {
+TEST(PositionPage, IgnoresInvalidCounts) {
   EXPECT_EQ(Read({-5, -5}), CollectiveCounts{});
   EXPECT_EQ(Read({8, (7 << 8) + 8}), (CollectiveCounts{.launched = 7})) << "of no kind";
 }

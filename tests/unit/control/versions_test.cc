@@ -55,7 +55,7 @@ Verdict FullVerdict() {
   return verdict;
 }
 
-TEST(Versions, AMessageOfANewerPeerIsReadAsIfItWereOurs) {
+TEST(Versions, UnknownFieldsOfAMessageAreIgnored) {
   for (const Message& message : OneOfEach()) {
     const std::string line = Encode(message);
 
@@ -66,7 +66,7 @@ TEST(Versions, AMessageOfANewerPeerIsReadAsIfItWereOurs) {
   }
 }
 
-TEST(Versions, ADocumentOfANewerPeerIsReadAsIfItWereOurs) {
+TEST(Versions, UnknownFieldsOfADocumentAreIgnored) {
   const std::string order = EncodeOrder(FullOrder());
   const std::string status = EncodeLauncherStatus(FullStatus());
   const std::string verdict = EncodeVerdict(FullVerdict());
@@ -79,7 +79,7 @@ TEST(Versions, ADocumentOfANewerPeerIsReadAsIfItWereOurs) {
 }
 
 // Fields that older versions may omit get their defaults.
-TEST(Versions, WhatAnOlderPeerDoesNotSayHasItsDefault) {
+TEST(Versions, FieldsThatAnOlderPeerOmitsHaveDefaults) {
   const auto heard = [](const Message& message) { return *Decode(LineAsOlder(Encode(message))); };
 
   EXPECT_EQ(std::get<Welcome>(heard(Welcome{2, 250, 9})).heartbeat_millis, 100);
@@ -105,7 +105,7 @@ TEST(Versions, WhatAnOlderPeerDoesNotSayHasItsDefault) {
   EXPECT_EQ(positions.ranks.at(0).collectives, CollectiveCounts{});
 }
 
-TEST(Versions, AnOlderLauncherSaysEnoughForAStatus) {
+TEST(Versions, AnOlderLaunchersStatusIsUnderstood) {
   const auto understood = [](const std::string& text) { return DecodeLauncherStatus(text).ok(); };
 
   const auto status =
@@ -120,7 +120,7 @@ TEST(Versions, AnOlderLauncherSaysEnoughForAStatus) {
   EXPECT_TRUE(status.failures.empty() && status.stragglers.empty() && status.unprotected.empty());
 }
 
-TEST(Versions, AnOlderOperatorSaysEnoughForAnOrder) {
+TEST(Versions, AnOlderOperatorsOrderIsUnderstood) {
   const auto understood = [](const std::string& text) { return DecodeOrder(text).ok(); };
 
   const auto order = *DecodeOrder(AsOlder(EncodeOrder(FullOrder()), understood));
@@ -131,13 +131,13 @@ TEST(Versions, AnOlderOperatorSaysEnoughForAnOrder) {
   EXPECT_FALSE(order.checkpoint);
 }
 
-TEST(Versions, AnOlderLauncherSaysEnoughForAVerdict) {
+TEST(Versions, AnOlderLaunchersVerdictIsUnderstood) {
   const auto understood = [](const std::string& text) { return DecodeVerdict(text).ok(); };
 
   EXPECT_FALSE(DecodeVerdict(AsOlder(EncodeVerdict(FullVerdict()), understood))->succeeded);
 }
 
-TEST(Versions, WordsOfANewerPeerHaveAMeaning) {
+TEST(Versions, UnknownEnumValuesHaveADefinedMeaning) {
   std::string line = Encode(RankPositions{kEpoch, {kPosition}});
   line.replace(line.find("reduce"), 6, "dreams");
   std::string status = EncodeLauncherStatus(FullStatus());
@@ -147,7 +147,7 @@ TEST(Versions, WordsOfANewerPeerHaveAMeaning) {
   EXPECT_EQ(DecodeLauncherStatus(status)->phase, LauncherPhase::kForming);
 }
 
-TEST(Versions, ATypeOfANewerPeerIsToldFromABadLine) {
+TEST(Versions, UnknownMessageTypesAreDistinguishedFromInvalidLines) {
   EXPECT_EQ(Decode(UnknownLine()).error().reason, kReasonUnknownType);
   EXPECT_EQ(Decode(R"({"type":7})").error().reason, "");
   EXPECT_EQ(Decode(R"({"type":"Release"})").error().reason, "");

@@ -46,7 +46,7 @@ TEST(Members, KeepTheirOrderOverTheWire) {
   }
 }
 
-TEST(Members, ThatMakeNoSenseAreRefused) {
+TEST(Members, AreRefusedIfInconsistent) {
   const std::string line = Encode(StartEpoch{{1, 2}, 3, {Of(0, 0), Of(0, 1)}});
   const auto refused = [&](const std::string& what, const std::string& with) {
     std::string changed = line;
@@ -100,7 +100,7 @@ TEST(WorldDifference, LeadsFromAnyWorldToTheNext) {
   }
 }
 
-TEST(WorldDifference, ThatDoesNotFitIsNone) {
+TEST(WorldDifference, IsRefusedIfItsRangesAreInvalid) {
   const std::vector<Member> base = Ranked({Of(0, 0), Of(0, 1), Of(1, 0)});
   const auto fits = [&](std::vector<RankRange> left) {
     return MembersAfter(base, {{1, 2}, 1, {1, 1}, std::move(left), {}}).has_value();

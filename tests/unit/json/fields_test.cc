@@ -89,7 +89,7 @@ std::string Wrong(const std::string& text) {
   return read.ok() ? "" : read.error().message;
 }
 
-TEST(Fields, ComeBackAsTheyWent) {
+TEST(Fields, RoundTrip) {
   const std::string text = EncodeJson(Full());
 
   const auto read = DecodeJson<Whole>(text);
@@ -109,7 +109,7 @@ TEST(Fields, OnlySparseOnesAreLeftOut) {
             R"("version":3,"wait":0})");
 }
 
-TEST(Fields, WhatIsMissingNullOrNotKnownKeepsTheDefault) {
+TEST(Fields, MissingNullAndUnknownValuesKeepTheDefault) {
   const auto read = DecodeJson<Whole>(
       R"({"count":1,"text":null,"last":null,"inner":null,"color":"green","more":[{}]})");
 
@@ -120,14 +120,14 @@ TEST(Fields, WhatIsMissingNullOrNotKnownKeepsTheDefault) {
   EXPECT_EQ(read->version, 1);
 }
 
-TEST(Fields, ANumberThatIsNoneIsNull) {
+TEST(Fields, NaNIsWrittenAsNull) {
   const std::string text = EncodeJson(std::vector<double>{std::nan("")});
 
   EXPECT_EQ(text, "[null]");
   EXPECT_TRUE(std::isnan(FromJson<std::vector<double>>(*ParseJson(text))->front()));
 }
 
-TEST(Fields, WhatIsWrongIsNamedWithItsPlace) {
+TEST(Fields, ErrorsNameThePathOfTheField) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "the text is not a JSON object"},
       {"{}", "field 'count': is missing"},
@@ -159,7 +159,7 @@ TEST(Fields, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_EQ(FromJson<Whole>(Json(7), "spec").error().message, "field 'spec': expected an object");
 }
 
-TEST(Fields, ALenientReaderTakesWhatItCanAndCutsTexts) {
+TEST(Fields, ALenientReaderSkipsInvalidValuesAndCutsTexts) {
   const Json json = *ParseJson(
       R"({"on":7,"count":"x","text":"abcdef","wait":3,"parts":[{"slot":1},"x",{"slot":[]}],)"
       R"("sizes":{"a":1,"b":"x"},"last":7,"rank":1.5,"known":"green","inner":{"text":"bad"}})");
@@ -175,7 +175,7 @@ TEST(Fields, ALenientReaderTakesWhatItCanAndCutsTexts) {
   EXPECT_EQ(FromJsonLeniently<Whole>(Json("x"), 3).count, 7);
 }
 
-TEST(Fields, ANumberIsTakenWithinItsRangeAndTypeAlone) {
+TEST(Fields, ANumberOutsideItsRangeOrTypeIsRefused) {
   int8_t small = 0;
 
   EXPECT_EQ(AsNumber().Read(Json(127), small), "");

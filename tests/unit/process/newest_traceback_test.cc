@@ -22,7 +22,7 @@ NewestTraceback Of(const std::string& text) {
   return traceback;
 }
 
-TEST(NewestTraceback, OfPythonItKeepsTheExceptionAndTheInnermostFrames) {
+TEST(NewestTraceback, KeepsAPythonExceptionAndItsInnermostFrames) {
   const NewestTraceback traceback = Of(R"(step 1
 Traceback (most recent call last):
   File "/app/train.py", line 40, in <module>
@@ -56,7 +56,7 @@ TEST(NewestTraceback, ALaterOneOfTheSameStreamReplacesIt) {
 }
 
 // Ranks that lose a failed rank print tracebacks, too. The failed rank's traceback must be kept.
-TEST(NewestTraceback, AnotherRanksNeedsLinesInBetween) {
+TEST(NewestTraceback, IsNotReplacedByAnotherRanksThatFollowsAtOnce) {
   const std::string first =
       "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"a\"\n"
       "[rank1]: ValueError: the cause\n";
@@ -78,7 +78,7 @@ TEST(NewestTraceback, LinesOfAnotherRankDoNotEndIt) {
                           "[rank1]: ValueError: x"));
 }
 
-TEST(NewestTraceback, OfOthersItKeepsTheBeginning) {
+TEST(NewestTraceback, KeepsTheBeginningOfOtherStackTraces) {
   std::string frames;
   for (int frame = 0; frame < 20; ++frame) frames += "    @ 0x" + std::to_string(frame) + "\n";
 
@@ -99,7 +99,7 @@ TEST(NewestTraceback, OfOthersItKeepsTheBeginning) {
               2U);
 }
 
-TEST(NewestTraceback, IsForgottenOnceTheProgramWentOn) {
+TEST(NewestTraceback, IsForgottenOnceTheProgramContinues) {
   NewestTraceback traceback = Of("Traceback (most recent call last):\n  File \"a\"\nKeyError: x\n");
   for (std::size_t line = 0; line < NewestTraceback::kForgottenAfter; ++line) traceback.Take("on");
   EXPECT_EQ(traceback.lines().size(), 3U);
@@ -107,14 +107,14 @@ TEST(NewestTraceback, IsForgottenOnceTheProgramWentOn) {
   EXPECT_THAT(traceback.lines(), IsEmpty());
 }
 
-TEST(NewestTraceback, OrdinaryLinesAreNone) {
+TEST(NewestTraceback, IgnoresOrdinaryLines) {
   EXPECT_THAT(Of("F\nF1 10:20:30 x\nFabc1 10:20\nFor all 5 steps: 1\n[1/5]: done\n[x\n"
                  "threads panicked at noon\n")
                   .lines(),
               IsEmpty());
 }
 
-TEST(NewestTraceback, LastLinesKeepItInFrontOfWhatPushedItOut) {
+TEST(NewestTraceback, LastLinesKeepItBeforeTheLinesThatFollowedIt) {
   LastLines lines;
   lines.Append(true, "Traceback (most recent call last):\n  File \"a\"\nValueError: the cause\n");
   for (int line = 0; line < 7; ++line) lines.Append(true, "after " + std::to_string(line) + "\n");

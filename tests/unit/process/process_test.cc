@@ -75,17 +75,15 @@ TEST(CapturedProcess, GetsOnlyTheEnvironmentItWasGiven) {
             "PATH=/usr/bin:/bin\nWISH=granted\n");
 }
 
-TEST(CapturedProcess, MakesFilesAsItIsTold) {
-  EXPECT_EQ(Shell("umask", false, 027).output, "0027\n");
-}
+TEST(CapturedProcess, HasTheGivenUmask) { EXPECT_EQ(Shell("umask", false, 027).output, "0027\n"); }
 
-TEST(CapturedProcess, TellsTheSignal) {
+TEST(CapturedProcess, ReportsTheSignal) {
   const Shell shell("kill -USR1 $$");
 
   EXPECT_EQ(shell.end.signal, SIGUSR1);
 }
 
-TEST(CapturedProcess, KillsTheGroupThatIgnoresTheOrderToStop) {
+TEST(CapturedProcess, KillsAGroupThatIgnoresSigterm) {
   const Shell shell("trap '' TERM; (while :; do sleep 60; done) & echo ready; wait",
                     /*stop_at_output=*/true);
 
@@ -99,7 +97,7 @@ TEST(CapturedProcess, IsNotHeldUpByADaemonThatKeepsItsOutputOpen) {
   ChildReaper::KillAll(std::chrono::seconds(10));
 }
 
-TEST(CapturedProcess, TakesItsDescendantsAlong) {
+TEST(CapturedProcess, EndsWithItsDescendants) {
   const Shell shell("sleep 1000 & echo $!; exit 0");
 
   EXPECT_EQ(shell.end.exit_code, 0);
@@ -110,7 +108,7 @@ TEST(CapturedProcess, TakesItsDescendantsAlong) {
   EXPECT_EQ(kill(descendant, 0), -1);
 }
 
-TEST(CapturedProcess, GetsNoDescriptorOfOurs) {
+TEST(CapturedProcess, InheritsNoFileDescriptors) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
 
@@ -137,7 +135,7 @@ TEST(StartProcess, SaysWhyAProgramCannotRun) {
   EXPECT_THAT(forbidden.error().message, HasSubstr("/etc/passwd"));
 }
 
-TEST(StartProcess, SaysThatTheMachineLacksWhatItTakesNow) {
+TEST(StartProcess, IsUnavailableWhileFileDescriptorsAreExhausted) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
