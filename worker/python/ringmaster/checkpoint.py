@@ -155,7 +155,7 @@ class Keeper:
         if not isinstance(content, dict) or not isinstance(content.get("format"), int):
             raise Damaged(f"{path} holds no checkpoint")
         if content["format"] > FORMAT:
-            raise UserError(f"{path} has format {content['format']}; this version reads up to {FORMAT}: use a newer one")
+            raise UserError(f"{path} has format {content['format']}, but this release reads up to {FORMAT}; use the newer one")
         if version_of(content) != version or not isinstance(content.get("model"), dict):
             raise Damaged(f"{path} contains a checkpoint that does not match its name")
         if model is not None and (differs := first_difference(content["model"], model)):

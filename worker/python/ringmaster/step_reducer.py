@@ -114,7 +114,8 @@ class StepReducer:
             raise UserError(f"step {number}: the loss of rank {culprits[0]} is NaN or infinite: training diverged; try "
                             "a smaller learning rate or check the data")
         if not weights > 0:
-            raise UserError(f"step {number}: the sum of all weights is {weights:g}; weights must be positive")
+            raise UserError(f"step {number}: the weights of all ranks add up to {weights:g}; pass job.backward() "
+                            "the number of samples or tokens of each micro-batch as its weight")
         if not self.buckets.scale(self._global_batch / weights) and not self._scaled:
             raise UserError(f"step {number}: a gradient is NaN or infinite: training diverged; try a smaller learning "
                             "rate or check the data")

@@ -318,13 +318,13 @@ def device_of(parameters: Sequence[torch.nn.Parameter]) -> torch.device:
     or on an unsupported device."""
     devices = {parameter.device for parameter in parameters}
     if not devices:
-        raise UserError("the model has no parameters that require gradients")
+        raise UserError("the model has no parameters that require gradients; set requires_grad on those to train")
     if len(devices) > 1:
         names = ", ".join(sorted(map(str, devices)))
         raise UserError(f"the model's parameters are on several devices ({names}); move them to one")
     device = devices.pop()
     if device.type not in ("cpu", "cuda"):
-        raise UserError(f"the model is on {device}; only CPUs and CUDA devices are supported")
+        raise UserError(f"the model is on {device}; move it to the CPU or a CUDA device before join()")
     if device.type == "cuda":
         for name, value in _NCCL_SETTINGS.items():
             os.environ[name] = value

@@ -149,8 +149,9 @@ class WorldEntry:
     def _enter(self) -> None:
         world = self.world
         if world.size > self._global_batch:
-            raise UserError(f"global_batch is {self._global_batch}, less than the {world.size} ranks of the world; raise it "
-                            "or lower spec.worker.maxReplicas")
+            raise UserError(f"global_batch is {self._global_batch}, but the world has {world.size} ranks, each of which "
+                            "needs a sample; raise global_batch in the script, or set spec.worker.maxReplicas so that the job "
+                            f"has at most {self._global_batch} ranks")
         start = time.monotonic()
         self._position.enter_world(world.epoch)
         self.communicator = self._connected = Communicator(world, self._device, self._timeout)
