@@ -102,7 +102,7 @@ ResidualFate ErrorFeedback::Adopt(const LocalState& held, bool changed) {
   const auto seen = std::find_if(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
     return attempt.version == held.version;
   });
-  if (seen != attempts_.end() && held.left_out) return unchanged;
+  if (seen != attempts_.end() && held.last_step_skipped) return unchanged;
   if (seen != attempts_.end()) {
     std::swap(*seen, attempts_.back());
     Applied();

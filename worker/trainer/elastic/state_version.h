@@ -43,7 +43,7 @@ struct LocalState {
   StateVersion version;
   int64_t term_base = 0;  // added to the term of a world's epoch
   StateOrigin origin = StateOrigin::kStart;
-  bool left_out = false;  // the last step was skipped, because its gradients were not finite
+  bool last_step_skipped = false;  // because its gradients were not finite
 
   // Returns the version after the next step in a world of `epoch`.
   StateVersion Next(control::Epoch epoch) const {

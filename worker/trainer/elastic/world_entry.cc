@@ -295,7 +295,7 @@ void WorldEntry::LeaveAtBoundary() {
 void WorldEntry::Advance(bool excluded) {
   local_.version = local_.Next(world_.epoch);
   local_.origin = StateOrigin::kTraining;
-  local_.left_out = excluded;
+  local_.last_step_skipped = excluded;
   position_.SetStep(local_.version.step);
 }
 

@@ -171,7 +171,7 @@ void CentreTable::CatchUp(const LocalState& adopted) {
   if (has_rows_ && held_.version == adopted.version) return;
   const auto step = std::ranges::find(pending_, adopted.version, &StepInputs::version);
   if (!has_rows_ || step == pending_.end()) return Forget();
-  step->excluded = adopted.left_out;
+  step->excluded = adopted.last_step_skipped;
   Replay(options_.head, *step, *device_, *step_, rows_);
   log_.Append(std::move(*step));
   pending_.clear();

@@ -85,7 +85,7 @@ TEST_F(ErrorFeedbackTest, AStepThatOthersSkippedLeavesNothing) {
   Apply(Version(1, 1), 0.5F);
   Attempt(Version(1, 2), 7);
 
-  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2), .left_out = true}, true),
+  EXPECT_EQ(feedback_.Adopt({.version = Version(1, 2), .last_step_skipped = true}, true),
             ResidualFate::kKept);
 
   ExpectOwed(0.5F, 5);
