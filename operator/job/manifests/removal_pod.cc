@@ -50,7 +50,8 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
   json& context = container["securityContext"] = json::object();
   if (of_worker != nullptr) {
     CopyFields(kube::Find(*of_worker, {"securityContext"}),
-               {"runAsUser", "runAsGroup", "seLinuxOptions"}, context);
+               {"runAsUser", "runAsGroup", "seLinuxOptions", "seccompProfile", "appArmorProfile"},
+               context);
   }
   if (job.spec.worker.privileged) context["runAsUser"] = 0;  // like the workers
   context["readOnlyRootFilesystem"] = true;
@@ -60,7 +61,8 @@ json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
 }  // namespace
 
 // Uses the workers' user and groups, which own the files, and the workers' scheduling constraints,
-// because some nodes may not be able to mount the volume.
+// because some nodes may not be able to mount the volume. The user's image runs in the same sandbox
+// as in the workers, because the job's profile may require it.
 json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   const api::TrainingJob& job = judged.job();
   const json user = ParseTemplate(job.spec.worker.template_json);
@@ -84,14 +86,14 @@ json RemovalPod(const JudgedJob& judged, const Injection& injection) {
   if (user_spec != nullptr) {
     CopyFields(user_spec,
                {"imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations",
-                "priorityClassName"},
+                "priorityClassName", "runtimeClassName", "hostUsers"},
                spec);
     if (const json* nodes = kube::Find(*user_spec, {"affinity", "nodeAffinity"})) {
       spec["affinity"]["nodeAffinity"] = *nodes;
     }
     CopyFields(kube::Find(*user_spec, {"securityContext"}),
                {"runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "supplementalGroups",
-                "seLinuxOptions", "seccompProfile"},
+                "seLinuxOptions", "seccompProfile", "appArmorProfile"},
                context);
   }
   spec["containers"] = json::array({ContainerOf(

@@ -131,6 +131,28 @@ TEST(RemovalPod, RunsAsTheWorkersUserWhereWorkersMayRun) {
   EXPECT_EQ(container["env"].dump().find("\"A\""), std::string::npos);
 }
 
+TEST(RemovalPod, RunsInTheSandboxOfTheWorkers) {
+  const json local{{"type", "Localhost"}, {"localhostProfile", "training"}};
+  const json worker{{"name", "worker"},
+                    {"securityContext", {{"seccompProfile", local}, {"appArmorProfile", local}}}};
+  const json given{{"containers", json::array({worker})},
+                   {"runtimeClassName", "gvisor"},
+                   {"hostUsers", false},
+                   {"securityContext", {{"appArmorProfile", {{"type", "RuntimeDefault"}}}}}};
+  const json pod = PodOf(JobBuilder()
+                             .Checkpoint({.volume_json = kVolume})
+                             .WorkerTemplate(TemplateOf(given).dump())
+                             .Build());
+
+  const json& spec = pod["spec"];
+  EXPECT_EQ(spec["runtimeClassName"], "gvisor");
+  EXPECT_EQ(spec["hostUsers"], false);
+  EXPECT_EQ(spec["securityContext"]["appArmorProfile"]["type"], "RuntimeDefault");
+  const json& context = spec["containers"][0]["securityContext"];
+  EXPECT_EQ(context["seccompProfile"], local);
+  EXPECT_EQ(context["appArmorProfile"], local);
+}
+
 TEST(RemovalPod, RootOfAPrivilegedJobIsRootWithoutPrivileges) {
   api::TrainingJob job = JobBuilder().Checkpoint({.volume_json = kVolume}).Build();
   job.spec.worker.privileged = job.spec.host_network = job.spec.worker.ipc_lock = true;
