@@ -27,6 +27,13 @@ constexpr char kHowToPassPodSecurity[] =
     "namespace's label pod-security.kubernetes.io/enforce to baseline, or to privileged if "
     "baseline rejects them too";
 
+// Returns true if an admission webhook or a ValidatingAdmissionPolicy rejected the request, even if
+// it answered with the HTTP status of an invalid object: another try may be admitted.
+bool IsFromPolicy(const Error& error) {
+  return error.message.find(" denied the request") != std::string::npos ||
+         error.message.find("ValidatingAdmissionPolicy '") != std::string::npos;
+}
+
 std::string ListOf(const std::vector<Violation>& violations) {
   std::string list;
   for (std::size_t i = 0; i < violations.size() && i < kMostViolationsShown; ++i) {
@@ -92,7 +99,7 @@ Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now
     cause = RefusalCause::kQuotaExceeded;
   } else if (error.message.find("violates PodSecurity") != std::string::npos) {
     cause = RefusalCause::kPodSecurity;
-  } else if (error.kind == ErrorKind::kForbidden) {
+  } else if (error.kind == ErrorKind::kForbidden || IsFromPolicy(error)) {
     cause = RefusalCause::kForbidden;
   } else if (error.kind == ErrorKind::kInvalid && of_pod) {
     cause = RefusalCause::kInvalidPod;

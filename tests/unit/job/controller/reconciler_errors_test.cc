@@ -69,10 +69,25 @@ TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
   op.Settle();
   api.objects[kJobPath]["status"]["internal"]["hasTrained"] = true;
   api.objects.erase(std::string(kPodsPath) + "/digits-worker-1");
-  api.refuse_create[kPodsPath] = {400, "admission webhook \"w\" denied the request"};
+  api.refuse_create[kPodsPath] = {422, "Pod is invalid: spec.containers[0].resources: bad"};
   op.Settle();
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonInvalidSpec);
+
+  api.refuse_create.clear();
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+}
+
+// Kyverno and ValidatingAdmissionPolicies answer with the HTTP status of an invalid object.
+TEST(Reconciler, AJobWhosePodsAWebhookDeniesWaitsUntilTheyAreAdmitted) {
+  FakeApi api;
+  Operator op(api);
+  api.refuse_create[kPodsPath] = {400, "admission webhook \"w\" denied the request: no signature"};
+  op.Settle();
+  EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonForbidden);
 
   api.refuse_create.clear();
   op.clock.Advance(std::chrono::seconds(61));
