@@ -129,7 +129,7 @@ void JobRequests::Wrote(const kube::Resource& resource, const json& stored) {
 void JobRequests::Record(const PlannedEvent& event) { tools_.events.Record(EventOn(job_, event)); }
 
 void JobRequests::NoteError(const Error& error, bool of_pod) {
-  if (!IsTransient(error)) {
+  if (!IsTransient(error) || IsOfBrokenWebhook(error)) {
     return NoteRefusal(RefusalOf(error, of_pod, failures_before_, tools_.clock.Now()));
   }
   NoteBackOff(error);

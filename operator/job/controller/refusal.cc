@@ -58,8 +58,12 @@ bool IsTransient(const Error& error) {
   }
 }
 
+bool IsOfBrokenWebhook(const Error& error) {
+  return error.message.find("failed calling webhook") != std::string::npos;
+}
+
 bool CertainlyNotCreated(const Error& error) {
-  return !IsTransient(error) || error.kind == ErrorKind::kThrottled ||
+  return !IsTransient(error) || IsOfBrokenWebhook(error) || error.kind == ErrorKind::kThrottled ||
          error.kind == ErrorKind::kUnauthorized;
 }
 

@@ -16,11 +16,16 @@ namespace ringmaster::job {
 // unreachable. Such errors set no condition.
 bool IsTransient(const Error& error);
 
+// Returns true if the API server rejected the request because it could not call an admission
+// webhook. This may last, so the job's status reports it like a refusal.
+bool IsOfBrokenWebhook(const Error& error);
+
 // Returns true if the server certainly did not create the object.
 bool CertainlyNotCreated(const Error& error);
 
-// Returns the refusal for an error. REQUIRES: !IsTransient(error). `failures`: consecutive refusals
-// before this one. `of_pod`: the object was a Pod, whose content comes from the user's template.
+// Returns the refusal for an error. REQUIRES: !IsTransient(error) or IsOfBrokenWebhook(error).
+// `failures`: consecutive refusals before this one. `of_pod`: the object was a Pod, whose content
+// comes from the user's template.
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);
 
 // Returns the refusal for a spec that is not allowed. If the job has started (`begun`), it keeps

@@ -95,6 +95,23 @@ TEST(Reconciler, AJobWhosePodsAWebhookDeniesWaitsUntilTheyAreAdmitted) {
   EXPECT_EQ(api.Count(kPodsPath), 4u);
 }
 
+TEST(Reconciler, AJobWhosePodsNeedABrokenWebhookSaysSoAndTriesAgain) {
+  FakeApi api;
+  Operator op(api);
+  api.refuse_create[kPodsPath] = {
+      500, "Internal error occurred: failed calling webhook \"w\": connection refused"};
+  op.Settle();
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonApiError);
+  EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("failed calling webhook \"w\""),
+            std::string::npos);
+
+  api.refuse_create.clear();
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  EXPECT_EQ(StatusOf(api).launcher_term, 1);
+}
+
 TEST(Reconciler, ARefusedDeleteIsReportedAtOnceAndThenRetriedWithABackOff) {
   FakeApi api;
   Operator op(api);
