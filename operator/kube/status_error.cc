@@ -64,9 +64,7 @@ std::string Excerpt(const std::string& body) {
 
 // The API server reports both exceeded quotas and missing permissions as 403 Forbidden.
 std::string ForbiddenReason(const std::string& message) {
-  if (message.find("exceeded quota") != std::string::npos) return kReasonQuotaExceeded;
-  if (message.find(" cannot ") != std::string::npos) return kReasonMissingPermission;
-  return {};
+  return message.find("exceeded quota") == std::string::npos ? "" : kReasonQuotaExceeded;
 }
 
 // Returns true if the API server rejected an object because it does not know the kind of the

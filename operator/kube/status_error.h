@@ -11,9 +11,6 @@ namespace ringmaster::kube {
 // Error::reason of a kForbidden from a ResourceQuota. A later retry may succeed, but additional
 // permissions do not help.
 inline constexpr char kReasonQuotaExceeded[] = "QuotaExceeded";
-// Error::reason of a kForbidden for a missing permission (RBAC). The message contains the verb and
-// the resource.
-inline constexpr char kReasonMissingPermission[] = "MissingPermission";
 
 // Converts a response. REQUIRES: !response.Success(). Quotes part of a body that is not a Status.
 Error ReadStatusError(const http::Response& response);

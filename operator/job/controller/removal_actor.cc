@@ -15,7 +15,6 @@
 #include "operator/job/manifests/removal_pod.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/resource.h"
-#include "operator/kube/status_error.h"
 
 namespace ringmaster::job {
 
@@ -94,9 +93,11 @@ Result<void> RemovalActor::MakePod() {
     return {};
   }
   if (IsTransient(error)) return error;
-  // Retry only after a quota refusal: the job's Pods free quota when they end. Other refusals last.
+  // The job's Pods free quota when they end, and a policy may admit the Pod later. Other refusals
+  // last.
   memory_.refusal = RefusalOf(error, true, failures, now);
-  memory_.for_good = !kube::IsQuotaRefusal(error);
+  memory_.for_good = memory_.refusal->cause != RefusalCause::kQuotaExceeded &&
+                     memory_.refusal->cause != RefusalCause::kForbidden;
   return {};
 }
 

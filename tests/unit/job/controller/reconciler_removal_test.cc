@@ -241,6 +241,24 @@ TEST(Reconciler, AStricterProfileKeepsNoDeletedJob) {
   EXPECT_EQ(std::ranges::count(op.events.reasons, api::kEventCheckpointsLeft), 1);
 }
 
+TEST(Reconciler, ADeletedJobWaitsUntilAPolicyAdmitsThePodThatRemovesItsCheckpoints) {
+  HeldJob scene;
+  Operator op(scene.api);
+  op.Settle();
+  scene.DeleteJob();
+  scene.api.refuse_create[kPodsPath] = {400,
+                                        "admission webhook \"w\" denied the request: no signature"};
+  op.Settle();
+  EXPECT_TRUE(scene.Held());
+  EXPECT_EQ(ConditionOf(scene.api, api::kCheckpointsRemoved).reason, api::kReasonForbidden);
+
+  scene.api.refuse_create.clear();
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+
+  EXPECT_NE(scene.Remover(), nullptr);
+}
+
 TEST(Reconciler, WithoutTheRightToDeleteAPodADeletedJobIsStillReleasedAtTheLimit) {
   HeldJob scene;
   Operator op(scene.api);

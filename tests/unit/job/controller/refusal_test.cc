@@ -26,7 +26,7 @@ TEST(Refusal, NamesItsReason) {
        true,
        RefusalCause::kPodSecurity,
        api::kReasonPodSecurity},
-      {{ErrorKind::kForbidden, "cannot create", kube::kReasonMissingPermission},
+      {{ErrorKind::kForbidden, "cannot create"},
        true,
        RefusalCause::kForbidden,
        api::kReasonForbidden},
