@@ -23,7 +23,8 @@
 // snapshots and progress reports. A program that was not started by an agent trains with one rank.
 //
 // Errors end training: Begin() returns no further step, error() returns the reason, and Report()
-// returns the exit code for main(). No function throws.
+// returns the exit code for main(). A call in another order than above is an error. No function
+// throws.
 
 #include <chrono>
 #include <cstdint>
@@ -62,7 +63,7 @@ class [[gnu::visibility("default")]] Elastic {
     std::string settings{};
     // Time limit for connecting to the ranks of a world, and for the reductions of a step: ranks
     // that take longer count as lost. Unset: spec.faultTolerance.connectTimeoutSeconds of the job,
-    // which is 30 by default.
+    // which is 30 by default. At least 1 ms.
     std::optional<std::chrono::milliseconds> timeout{};
   };
 
@@ -87,7 +88,9 @@ class [[gnu::visibility("default")]] Elastic {
   // but do not replace it, as Module::to() and torch::load() do. zero_grad() is allowed but not
   // needed.
   static std::unique_ptr<Elastic> Start(std::vector<at::Tensor> parameters, Options options);
-  // Leaves the job. The other ranks continue without this rank, unless all steps are trained.
+  // Leaves the job. The other ranks continue without this rank, unless all steps are trained. Takes
+  // at most about 2 s: if the checkpoint volume hangs, a thread waits for it until the process
+  // ends.
   ~Elastic();
   Elastic(const Elastic&) = delete;
   Elastic& operator=(const Elastic&) = delete;
@@ -119,7 +122,7 @@ class [[gnu::visibility("default")]] Elastic {
   // the optimizer's step and Applied(). False: the step was discarded, and the parameters are
   // unchanged or were received from another rank; call Begin() again. It is an error if a loss or
   // gradient is not finite.
-  bool BackwardAndReduce(const at::Tensor& loss_sum);
+  [[nodiscard]] bool BackwardAndReduce(const at::Tensor& loss_sum);
 
   // Call it after the optimizer's step. If the job has asked its ranks to leave the world, the rank
   // leaves it, and the call blocks until the rank is in the next world.

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
-#include <map>
+#include <thread>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -23,6 +23,7 @@
 #include "worker/trainer/environment/rank_failure.h"
 #include "worker/trainer/gpu/gpu.h"
 #include "worker/trainer/library/buffer_means.h"
+#include "worker/trainer/library/check_inputs.h"
 #include "worker/trainer/numeric/alignment.h"
 #include "worker/trainer/numeric/fingerprint.h"
 #include "worker/trainer/telemetry/audit_log.h"
@@ -35,57 +36,9 @@ using trainer::SessionEnd;
 
 Error Wrong(const std::string& text) { return {ErrorKind::kInvalid, text}; }
 
-Result<void> CheckTensor(const at::Tensor& tensor, at::Device device, const std::string& name) {
-  if (!tensor.defined()) return Wrong(name + " is not defined");
-  if (tensor.scalar_type() != at::kFloat) return Wrong(name + " is not float32");
-  if (tensor.device() != device) return Wrong(name + " is not on " + device.str());
-  return {};
-}
-
-Result<void> CheckFlat(const at::Tensor& tensor, at::Device device, const std::string& name) {
-  if (auto fits = CheckTensor(tensor, device, name); !fits.ok()) return fits;
-  if (!tensor.is_non_overlapping_and_dense()) return Wrong(name + " has gaps in its memory");
-  return {};
-}
-
 std::chrono::milliseconds TimeoutOfJob() {
   const int seconds = trainer::NumberIn(control::kEnvConnectTimeoutSeconds);
   return seconds > 0 ? std::chrono::seconds(seconds) : trainer::SessionOptions{}.timeout;
-}
-
-Result<void> Check(const std::vector<at::Tensor>& parameters, const Elastic::Options& options) {
-  if (parameters.empty()) return Wrong("no parameters were given");
-  if (options.steps < 1) return Wrong("steps must be at least 1");
-  if (options.global_batch < 1) return Wrong("global_batch must be at least 1");
-  const int ranks = trainer::NumberIn(control::kEnvMaxRanks);
-  auto enough = trainer::CheckGlobalBatch("global_batch", options.global_batch, ranks);
-  if (!enough.ok()) return enough;
-  if (!parameters.front().defined()) return Wrong("parameter 0 is not defined");
-  const at::Device device = parameters.front().device();
-  std::map<const void*, std::string> names;  // by the address of the values
-  const auto once = [&names](const at::Tensor& tensor, const std::string& name) -> Result<void> {
-    const auto [first, added] = names.emplace(tensor.data_ptr(), name);
-    if (added || tensor.numel() == 0) return {};
-    return Wrong(name + " is " + first->second + ": pass each tensor once");
-  };
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string name = "parameter " + std::to_string(i);
-    if (auto fits = CheckTensor(parameters[i], device, name); !fits.ok()) return fits;
-    if (auto fits = once(parameters[i], name); !fits.ok()) return fits;
-    if (!parameters[i].requires_grad()) return Wrong(name + " does not require a gradient");
-  }
-  for (std::size_t i = 0; i < options.state.size(); ++i) {
-    const std::string name = "state tensor " + std::to_string(i);
-    if (auto fits = CheckFlat(options.state[i], device, name); !fits.ok()) return fits;
-    if (auto fits = once(options.state[i], name); !fits.ok()) return fits;
-  }
-  for (std::size_t i = 0; i < options.buffers.size(); ++i) {
-    const std::string name = "buffer " + std::to_string(i);
-    if (auto fits = CheckFlat(options.buffers[i], device, name); !fits.ok()) return fits;
-    if (auto fits = once(options.buffers[i], name); !fits.ok()) return fits;
-    if (options.buffers[i].requires_grad()) return Wrong(name + " requires a gradient");
-  }
-  return {};
 }
 
 // Returns a line for each tensor. A checkpoint with a different text is rejected.
@@ -144,6 +97,8 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   bool BackwardAndReduce(const at::Tensor& loss_sum);
   void Applied();
   void Fail(const Error& error);
+  // Leaves the job. Returns whether a thread hangs for which the destructor would wait.
+  bool Hangs();
 
   int64_t step() const { return session_ ? session_->applied_steps() : 0; }
   int rank() const { return session_ ? session_->world().rank : 0; }
@@ -154,6 +109,10 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   int exit_code() const { return exit_code_; }
 
  private:
+  // How far the program has come with the current step.
+  enum class Stage { kNone, kBegun, kReduced };
+
+  bool InOrder(Stage needed, const std::string& rule);
   Result<void> Compute(const at::Tensor& loss_sum);
   void RunBackward(const at::Tensor& loss_sum, double buffers_weight);
   Result<std::unique_ptr<trainer::StateKeeper>> OpenKeeper(std::string model, std::string shaping);
@@ -171,6 +130,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   std::unique_ptr<trainer::StateKeeper> keeper_;
   std::unique_ptr<trainer::Session> session_;
 
+  Stage stage_ = Stage::kNone;
   Clock::Time begun_{};
   std::chrono::nanoseconds waited_{0};  // time that this step spent waiting for collectives
   at::Tensor earlier_losses_;           // sum of the losses of this step so far; undefined if none
@@ -183,7 +143,7 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
 
 Result<void> Elastic::Rank::Join(const std::vector<at::Tensor>& parameters) {
   position_ = trainer::MakePosition();
-  if (auto fits = Check(parameters, options_); !fits.ok()) return fits;
+  if (auto fits = CheckInputs(parameters, options_); !fits.ok()) return fits;
   auto audit = trainer::AuditLog::Open(trainer::TextIn(trainer::kEnvAuditLog));
   if (!audit.ok()) return audit.error();
   audit_ = *std::move(audit);
@@ -251,8 +211,23 @@ Result<std::unique_ptr<trainer::StateKeeper>> Elastic::Rank::OpenKeeper(std::str
   return trainer::StateKeeper::Open(std::move(keep), state_->view(), *membership_, clock_);
 }
 
+// Returns false after an error, and fails if the program broke the rule: a call out of order would
+// apply a step, or change parameters, on this rank alone.
+bool Elastic::Rank::InOrder(Stage needed, const std::string& rule) {
+  if (!error_.empty()) return false;
+  if (stage_ == needed) return true;
+  Fail(Wrong("step " + std::to_string(step() + 1) + ": " + rule));
+  return false;
+}
+
 std::optional<Elastic::Share> Elastic::Rank::Begin() {
   if (!error_.empty() || released_) return std::nullopt;
+  if (stage_ == Stage::kReduced) {
+    Fail(Wrong("step " + std::to_string(step() + 1) +
+               ": Begin() was called before Applied(); call Applied() after each step for which "
+               "BackwardAndReduce() returns true"));
+    return std::nullopt;
+  }
   if (const auto kept = buffers_.Check(); !kept.ok()) return Fail(kept.error()), std::nullopt;
   // If a world breaks before all ranks are released, another world follows, whose ranks may have to
   // repeat the last step.
@@ -270,11 +245,13 @@ std::optional<Elastic::Share> Elastic::Rank::Begin() {
   earlier_losses_.reset();
   computed_ = {};
   session_->Begin();
+  stage_ = Stage::kBegun;
   const trainer::Share share = session_->share();
   return Share{share.begin, share.end};
 }
 
 void Elastic::Rank::Backward(const at::Tensor& loss_sum) {
+  if (!InOrder(Stage::kBegun, "Backward() was called before Begin()")) return;
   if (!computed_.ok()) return;
   session_->ExpectAnotherBackward();
   try {
@@ -310,6 +287,8 @@ void Elastic::Rank::RunBackward(const at::Tensor& loss_sum, double buffers_weigh
 }
 
 bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
+  if (!InOrder(Stage::kBegun, "BackwardAndReduce() was called before Begin()")) return false;
+  stage_ = Stage::kNone;
   const Result<void> computed = Compute(loss_sum);
   if (!computed.ok() && !session_->step_broken()) return Fail(computed.error()), false;
   const trainer::Outcome<trainer::StepResult> reduced = session_->Reduce();
@@ -323,10 +302,17 @@ bool Elastic::Rank::BackwardAndReduce(const at::Tensor& loss_sum) {
   }
   waited_ = reduced->waited;
   progress_.loss = reduced->loss;
+  stage_ = Stage::kReduced;
   return true;
 }
 
 void Elastic::Rank::Applied() {
+  if (!InOrder(Stage::kReduced,
+               "Applied() was called, but no step was reduced; if BackwardAndReduce() returns "
+               "false, skip the optimizer's step and Applied(), and call Begin()")) {
+    return;
+  }
+  stage_ = Stage::kNone;
   if (const auto kept = buffers_.Check(); !kept.ok()) return Fail(kept.error());
   buffers_.Adopt();
   const auto took = clock_.Now() - begun_;
@@ -338,6 +324,11 @@ void Elastic::Rank::Applied() {
     return Fail(applied.error());
   }
   position_->Enter(RankPhase::kEvaluate);  // the program may do long work between steps
+}
+
+bool Elastic::Rank::Hangs() {
+  session_.reset();
+  return (keeper_ && !keeper_->Stop(std::chrono::seconds(2))) || abandoned_connects_.Hanging() > 0;
 }
 
 void Elastic::Rank::Fail(const Error& error) {
@@ -363,7 +354,10 @@ std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Opti
 }
 
 Elastic::Elastic(std::unique_ptr<Rank> rank) : rank_(std::move(rank)) {}
-Elastic::~Elastic() = default;
+Elastic::~Elastic() {
+  if (!rank_->Hangs()) return;
+  std::thread([rank = std::move(rank_)]() mutable { rank.reset(); }).detach();
+}
 
 std::optional<Elastic::Share> Elastic::Begin() try {
   return rank_->Begin();
@@ -371,8 +365,10 @@ std::optional<Elastic::Share> Elastic::Begin() try {
   return rank_->Fail(ErrorOf(error)), std::nullopt;
 }
 void Elastic::Backward(const at::Tensor& loss_sum) { rank_->Backward(loss_sum); }
-bool Elastic::BackwardAndReduce(const at::Tensor& loss_sum) {
+bool Elastic::BackwardAndReduce(const at::Tensor& loss_sum) try {
   return rank_->BackwardAndReduce(loss_sum);
+} catch (const std::exception& error) {
+  return rank_->Fail(ErrorOf(error)), false;
 }
 void Elastic::Applied() try { rank_->Applied(); } catch (const std::exception& error) {
   rank_->Fail(ErrorOf(error));

@@ -1,8 +1,13 @@
 // Tests what programs do with the library between its calls. tests/runtime/library_test.cc tests
 // the library as it is installed, in a job.
 
+#include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <future>
+#include <limits>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,7 +17,10 @@
 #include <torch/torch.h>
 
 #include "common/control/exit_codes.h"
+#include "common/control/pod_contract.h"
 #include "include/ringmaster/elastic.h"
+#include "tests/unit/trainer/hung_volume.h"
+#include "tests/unit/trainer/temporary_folder.h"
 
 namespace ringmaster {
 namespace {
@@ -200,6 +208,92 @@ TEST(Library, ATensorThatIsPassedTwiceIsRefusedByName) {
   EXPECT_EQ(error({tied, tensor(0), tensor(0)},
                   {.state = {momentum.narrow(0, 0, 2), momentum.narrow(0, 2, 2)}}),
             "");
+}
+
+// Makes calls until one is out of order, and returns the error.
+std::string ErrorAfter(const std::function<void(Program&, Elastic&)>& calls) {
+  Program program;
+  calls(program, *program.trainer);
+  EXPECT_FALSE(program.trainer->Begin());
+  EXPECT_EQ(program.trainer->Report(), control::kExitUserError);
+  return program.trainer->error();
+}
+
+TEST(Library, CallsOutOfOrderAreRefused) {
+  const auto reduce = [](Program& program) {
+    EXPECT_TRUE(program.trainer->Begin() && program.trainer->BackwardAndReduce(program.Loss()));
+  };
+
+  EXPECT_THAT(
+      ErrorAfter([](Program& program, Elastic& trainer) { trainer.Backward(program.Loss()); }),
+      HasSubstr("step 1: Backward() was called before Begin()"));
+  EXPECT_THAT(ErrorAfter([](Program& program, Elastic& trainer) {
+                EXPECT_FALSE(trainer.BackwardAndReduce(program.Loss()));
+              }),
+              HasSubstr("step 1: BackwardAndReduce() was called before Begin()"));
+  EXPECT_THAT(ErrorAfter([&](Program& program, Elastic& trainer) {
+                reduce(program);
+                EXPECT_FALSE(trainer.BackwardAndReduce(program.Loss()));
+              }),
+              HasSubstr("step 1: BackwardAndReduce() was called before Begin()"));
+  EXPECT_THAT(ErrorAfter([](Program&, Elastic& trainer) {
+                EXPECT_TRUE(trainer.Begin());
+                trainer.Applied();
+              }),
+              HasSubstr("step 1: Applied() was called, but no step was reduced"));
+  EXPECT_THAT(ErrorAfter([&](Program& program, Elastic& trainer) {
+                reduce(program);
+                trainer.Applied();
+                trainer.Applied();
+              }),
+              HasSubstr("step 2: Applied() was called, but no step was reduced"));
+  EXPECT_THAT(ErrorAfter([&](Program& program, Elastic& trainer) {
+                reduce(program);
+                EXPECT_FALSE(trainer.Begin());
+              }),
+              HasSubstr("step 1: Begin() was called before Applied()"));
+}
+
+TEST(Library, AFailedStepThatIsAppliedKeepsItsError) {
+  Program program;
+  ASSERT_TRUE(program.trainer->Begin());
+  const float infinite = std::numeric_limits<float>::infinity();
+  ASSERT_FALSE(program.trainer->BackwardAndReduce(program.Loss() * infinite));
+
+  program.trainer->Applied();
+
+  EXPECT_THAT(program.trainer->error(), HasSubstr("training diverged"));
+  EXPECT_EQ(program.trainer->step(), 0);
+}
+
+TEST(Library, ATimeoutThatHasAlreadyPassedIsRefused) {
+  const Program program;
+  const auto trainer = Elastic::Start(
+      program.model->parameters(),
+      {.global_batch = kBatch, .steps = kSteps, .timeout = std::chrono::milliseconds(0)});
+
+  EXPECT_THAT(trainer->error(), HasSubstr("timeout must be at least 1 ms"));
+}
+
+TEST(Library, AVolumeThatHangsDoesNotKeepTheProgramFromEnding) {
+  const trainer::TemporaryFolder folder;
+  ::setenv(control::kEnvCheckpointDir, folder.path().c_str(), 1);
+  ::setenv(control::kEnvCheckpointEvery, "1", 1);
+  Program program;
+  ::unsetenv(control::kEnvCheckpointDir);
+  ::unsetenv(control::kEnvCheckpointEvery);
+  trainer::HungVolume volume(folder.path());
+  if (!volume.mounted()) GTEST_SKIP() << "mounting needs root";
+  for (int step = 0; step < 2; ++step) {  // the second step commits the first, which is then saved
+    ASSERT_TRUE(program.trainer->Begin());
+    ASSERT_TRUE(program.trainer->BackwardAndReduce(program.Loss()));
+    program.trainer->Applied();
+  }
+
+  auto ended = std::async(std::launch::async, [&] { program.trainer.reset(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+
+  volume.Heal();
 }
 
 TEST(Library, AnotherBackwardEndsTrainingWithAMessage) {
