@@ -52,9 +52,7 @@ class Trainer {
         log_(log),
         clock_(clock),
         plan_(plan),
-        pace_(plan.log_every) {
-    step_millis_.reserve(static_cast<std::size_t>(plan.steps));
-  }
+        pace_(plan.log_every) {}
 
   Result<RunSummary> Run() {
     start_ = clock_.Now();

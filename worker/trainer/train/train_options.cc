@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +18,7 @@ namespace {
 
 constexpr double kMaxRate = 1e6;
 constexpr int64_t kMaxCount = int64_t{1} << 40;
+constexpr int64_t kMaxEpochs = int64_t{1} << 30;  // times 2^32 samples fits into 64 bits
 
 std::chrono::milliseconds MillisOf(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
@@ -58,7 +61,7 @@ void AddTrainingFlags(CLI::App& app, TrainOptions& options) {
                  "workers are present)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   auto* epochs = app.add_option("--epochs", options.epochs, "passes over the training samples")
-                     ->check(CLI::Range(int64_t{1}, kMaxCount))
+                     ->check(CLI::Range(int64_t{1}, kMaxEpochs))
                      ->capture_default_str();
   app.add_option("--steps", options.steps, "number of steps, instead of --epochs")
       ->check(CLI::Range(int64_t{1}, kMaxCount))
@@ -285,6 +288,17 @@ void AddPartialFcFlags(CLI::App& app, PartialFcFlags& flags) {
       ->group(kGroup);
 }
 
+// CLI::Range accepts NaN.
+void RefuseNan(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (!option->get_type_name().starts_with("FLOAT")) continue;
+    option->check([](const std::string& text) {
+      const bool nan = std::isnan(std::strtod(text.c_str(), nullptr));
+      return nan ? text + " is not a number" : std::string();
+    });
+  }
+}
+
 // Refuses flags that the workload would ignore.
 Result<void> CheckGroup(const CLI::App& app, const TrainOptions& options) {
   if (options.workload == kPartialFcWorkload) return {};
@@ -323,6 +337,7 @@ void AddFlags(CLI::App& app, TrainOptions& options, FlagValues& values) {
   AddStateFlags(app, options);
   AddPartialFcFlags(app, options.partial_fc);
   AddWorldFlags(app, options);
+  RefuseNan(app);
 }
 
 }  // namespace

@@ -70,6 +70,16 @@ TEST(Shaping, AFlagThatShapesTrainingChangesTheTextAndAnotherDoesNot) {
   }
 }
 
+TEST(TrainOptions, NumbersWithWhichNothingCanBeComputedAreRefused) {
+  for (const char* flag :
+       {"--learning-rate=nan", "--weight-decay=nan", "--momentum=NaN", "--timeout=nan",
+        "--bucket-mib=-nan", "--gpu-release-limit=nan", "--epochs=1073741825"}) {
+    EXPECT_FALSE(Parse({flag}).ok()) << flag;
+  }
+  EXPECT_FALSE(Parse({"--workload=partial-fc", "--scale=nan"}).ok());
+  EXPECT_TRUE(Parse({"--epochs=1073741824"}).ok());
+}
+
 TEST(TrainOptions, WhatToBeginWithIsOneThingAndNeedsAPlace) {
   EXPECT_EQ(Parse({"--checkpoint-dir=/v", "--restore-job=digits"})->options.restore_job, "digits");
   EXPECT_EQ(Parse({"--checkpoint-dir=/v", "--restore-path=a/b"})->options.restore_path, "a/b");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -79,6 +80,25 @@ TEST(LossCurve, IsTheSameForOneTwoAndThreeRanks) {
     }
     EXPECT_NEAR(together.accuracy, alone.accuracy, 0.011) << size;  // one sample of 101 may differ
   }
+}
+
+TEST(LossCurve, MayBePlannedForMoreStepsThanMemoryCouldList) {
+  RunRanks(1, [](const World& world) {
+    constexpr int64_t kMany = int64_t{1} << 40;
+    TestRank rank(world, kBatch, 3, {.learning_rate = 1e30, .total_steps = kMany});
+    auto log = StepLog::Open("none");
+    ASSERT_TRUE(log.ok());
+    ASSERT_TRUE(rank.session.Join().ok());
+    TrainPlan plan;
+    plan.steps = kMany;
+    plan.global_batch = kBatch;
+
+    const auto summary =
+        Train(*rank.workload, rank.session, rank.optimizer, *log, rank.clock, plan);
+
+    ASSERT_FALSE(summary.ok());
+    EXPECT_THAT(summary.error().message, testing::HasSubstr("training diverged"));
+  });
 }
 
 TEST(LossCurve, IsTheSameInMicroBatches) {
