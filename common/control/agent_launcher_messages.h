@@ -94,6 +94,7 @@ struct WorldReport {
   Epoch epoch;
   std::vector<Member> members;       // all ranks of the world; empty unless requested by TellWorld
   std::vector<std::string> running;  // Member::start of this worker's running members
+  bool released = false;             // a launcher has released the ranks of this world
 };
 
 // A process that mpirun started has attached to its slot.

@@ -46,6 +46,7 @@ void Describe(auto& a, Is<WorldReport> auto& v) {
   a.Field("epoch", v.epoch);
   a.Field("members", v.members, ByHost());
   a.Field("running", v.running);
+  a.Optional("released", v.released);
 }
 
 void Describe(auto& a, Is<SlotAttached> auto& v) {

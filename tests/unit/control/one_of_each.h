@@ -56,7 +56,7 @@ inline std::vector<Message> OneOfEach() {
           RankEpoch{kEpoch, 5, {kFirst}, 7},
           RankReady{1, "nonce-3"},
           EpochAccepted{kEpoch},
-          WorldReport{kEpoch, {kFirst, kMember}, {"nonce-3", ""}},
+          WorldReport{kEpoch, {kFirst, kMember}, {"nonce-3", ""}, true},
           RankBroken{kEpoch, 5, -1, "reset by peer"},
           RankAtBoundary{kEpoch, 5, 1'000'000'000'000},
           SlotOutput{1, -1, true, std::string("line\n\xff\0\n", 8)},

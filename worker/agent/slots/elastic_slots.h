@@ -111,8 +111,8 @@ class ElasticSlots final : public Slots {
   // Returns the slot whose process has this rank in this epoch; nothing if there is none.
   std::optional<int> SlotOf(const control::Epoch& epoch, int rank) const;
   void RepeatToLauncher(std::int64_t term) override;
-  // Returns Member::start of each living member of this worker.
-  std::vector<std::string> Running() const;
+  // Returns the report of the newest world, with these members.
+  control::WorldReport ReportOfWorld(std::vector<control::Member> members) const;
   void Join(int slot, const control::Member& member);
   void JoinTooLate(int slot, const control::Member& member);
   void Assign(int slot);
@@ -121,6 +121,7 @@ class ElasticSlots final : public Slots {
   std::vector<Slot> slots_;
   control::StartEpoch world_;  // the newest world with a member of this worker
   control::Epoch prepared_;    // the epoch of the newest PrepareEpoch
+  control::Epoch released_;    // the epoch of the newest Release
   std::int64_t starts_ = 0;    // number of rank processes started
 };
 

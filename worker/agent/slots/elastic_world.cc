@@ -16,7 +16,7 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
     actions_->SendToLauncher(control::RankReady{index, slot.start});
   }
   if (!world_.members.empty()) {
-    actions_->SendToLauncher(control::WorldReport{world_.epoch, {}, Running()});
+    actions_->SendToLauncher(ReportOfWorld({}));
   }
   if (prepared_.number != 0 && prepared_.term == term) {
     actions_->SendToLauncher(control::EpochAccepted{prepared_});
@@ -39,21 +39,21 @@ void ElasticSlots::RepeatToLauncher(std::int64_t term) {
   }
 }
 
-std::vector<std::string> ElasticSlots::Running() const {
-  std::vector<std::string> running;
+control::WorldReport ElasticSlots::ReportOfWorld(std::vector<control::Member> members) const {
+  control::WorldReport report{world_.epoch, std::move(members), {}, released_ == world_.epoch};
   for (const Slot& slot : slots_) {
     // Count a process that is still loading, because it may be a member of a newer world, and a
     // released one, which may have closed its connection.
     const bool released = slot.running && slot.released;
     const bool counts = slot.connected || slot.wanted.has_value() || released;
-    if (counts && !slot.stopping && !slot.killed && !ending_) running.push_back(slot.start);
+    if (counts && !slot.stopping && !slot.killed && !ending_) report.running.push_back(slot.start);
   }
-  return running;
+  return report;
 }
 
 void ElasticSlots::OnTellWorld(const control::TellWorld& tell) {
   if (tell.epoch != world_.epoch) return;  // a newer world was reported or sent
-  actions_->SendToLauncher(control::WorldReport{world_.epoch, world_.members, Running()});
+  actions_->SendToLauncher(ReportOfWorld(world_.members));
 }
 
 void ElasticSlots::OnPrepareEpoch(const control::PrepareEpoch& prepare) {
@@ -187,6 +187,7 @@ void ElasticSlots::OnStopEpoch(const control::StopEpoch& stop) {
 
 void ElasticSlots::OnRelease(const control::Release& release) {
   if (release.epoch < highest_epoch_) return;
+  released_ = release.epoch;
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = At(index);
     if (!slot.running || !slot.assigned.has_value() || slot.assigned->epoch != release.epoch)

@@ -145,6 +145,7 @@ class ElasticJob final : public Job {
   void BeginAdopting(Time now);
   void AdvanceAdopting(Time now);
   void Adopt(Time now);
+  void ReleaseAgain(Time now);
   void NoteSilentState();
   void NoteState(const control::Member& member, const control::RankPosition& position);
 

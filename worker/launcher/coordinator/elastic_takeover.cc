@@ -157,7 +157,9 @@ void ElasticJob::Adopt(Time now) {
     }
     control::RankExit exit = *process->second.exit;
     exit.rank = member.rank;
-    exits_.try_emplace({member.pod_uid, member.slot}, ReportedExit{exit, exits_.size()});
+    exits_.try_emplace(
+        {member.pod_uid, member.slot},
+        ReportedExit{.exit = exit, .arrival = exits_.size(), .leaving = worker.leaving});
   }
   for (const auto& [key, message] : takeover_.TakeEarly()) {
     Worker* worker = workers_.Find(std::get<0>(key));
@@ -169,6 +171,7 @@ void ElasticJob::Adopt(Time now) {
         },
         message);
   }
+  if (takeover_.Released() && !released_at_) ReleaseAgain(now);
   NoteSilentState();
   bool undisturbed = takeover_.StartedEverywhere();
   for (const Member& member : world_.members()) {
@@ -193,6 +196,16 @@ void ElasticJob::Adopt(Time now) {
     return;
   }
   Advance(now);
+}
+
+// A member that has not reported, or whose agent was restarted, had completed the last step, too.
+void ElasticJob::ReleaseAgain(Time now) {
+  for (const Member& member : world_.members()) {
+    done_.insert(member.rank);
+    if (ended_.contains(KeyOf(member))) exits_.try_emplace({member.pod_uid, member.slot});
+  }
+  Release(now);
+  SendToPods(world_.pods(), control::Release{world_.epoch()});
 }
 
 bool ElasticJob::AnotherWorldMayRun(Time now) const {

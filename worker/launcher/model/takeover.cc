@@ -18,6 +18,7 @@ constexpr std::size_t kMaxEarly = 4 * control::kMaxRanks;  // four messages for 
 void Takeover::Report(const std::string& pod_uid, const control::WorldReport& report) {
   reports_[pod_uid] = {report.epoch, report.running};
   newest_ = std::max(newest_, report.epoch);
+  if (report.released) released_ = std::max(released_, report.epoch);
   if (report.members.empty() || report.epoch <= epoch_) return;
   epoch_ = report.epoch;
   members_ = report.members;
@@ -25,7 +26,7 @@ void Takeover::Report(const std::string& pod_uid, const control::WorldReport& re
 
 void Takeover::ForgetReports() {
   reports_.clear();
-  newest_ = epoch_ = {};
+  newest_ = epoch_ = released_ = {};
   members_.clear();
 }
 

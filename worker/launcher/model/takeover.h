@@ -33,6 +33,8 @@ class Takeover {
   // The highest epoch that was reported with members, and these members; {0, 0}: none.
   const control::Epoch& epoch() const { return epoch_; }
   const std::vector<control::Member>& members() const { return members_; }
+  // Returns whether a launcher has released the ranks of epoch(): all had completed the last step.
+  bool Released() const { return released_.number > 0 && released_ == epoch_; }
   // Returns whether the Pod reported the newest epoch, whose members its agent then knows.
   bool Knows(const std::string& pod_uid) const;
 
@@ -67,6 +69,7 @@ class Takeover {
   std::map<std::string, Reported> reports_;  // by Pod UID
   control::Epoch newest_;
   control::Epoch epoch_;
+  control::Epoch released_;  // the highest epoch that was reported as released
   std::vector<control::Member> members_;
   ConnectionId asked_ = 0;
   Time asked_at_{};

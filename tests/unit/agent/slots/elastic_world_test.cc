@@ -394,6 +394,7 @@ TEST_F(ElasticWorld, TheNextLauncherSeesThatAReleasedRankEndedWell) {
   EXPECT_EQ(actions.Done(),
             "launcher:WorldReport 1.2, launcher:RankDone 1.2, launcher:RankExited 1.2 code 0");
   EXPECT_THAT(actions.Sent<WorldReport>()[0].running, IsEmpty());
+  EXPECT_TRUE(actions.Sent<WorldReport>()[0].released);
   ASSERT_EQ(actions.Sent<control::RankDone>().size(), 1U);
   EXPECT_EQ(actions.Sent<control::RankDone>()[0].rank, 1);
 }
@@ -422,6 +423,7 @@ TEST_F(ElasticWorld, AReleasedRankThatEndedBadlyIsNotDone) {
   ASSERT_TRUE(slots.OnWelcome(2));
 
   EXPECT_THAT(actions.Sent<control::RankDone>(), IsEmpty());
+  EXPECT_TRUE(actions.Sent<WorldReport>()[0].released);
   EXPECT_EQ(actions.Sent<RankExited>().size(), 1U);
 }
 
@@ -429,12 +431,15 @@ TEST_F(ElasticWorld, WhatHeldInOneEpochDoesNotInTheNext) {
   Run({1, 2});
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankAtBoundary{{1, 2}, 1, 40}));
   ASSERT_TRUE(slots.OnRankMessage(0, control::RankDone{{1, 2}, 1}));
+  slots.OnRelease({{1, 2}});
   Run({1, 3});
   actions.Done();
+  actions.to_launcher.clear();
 
   ASSERT_TRUE(slots.OnWelcome(1));
 
   EXPECT_EQ(actions.Done(), "launcher:RankReady n-1, launcher:WorldReport 1.3");
+  EXPECT_FALSE(actions.Sent<WorldReport>()[0].released);
 }
 
 TEST_F(ElasticWorld, AReportNamesTheRunningProcesses) {

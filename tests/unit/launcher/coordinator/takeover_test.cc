@@ -38,7 +38,7 @@ class Takeover : public testing::Test {
     world->connections[worker] = World::Connection(worker);
     world->Take(world->membership.OnHello(world->now, World::Connection(worker), hello));
     world->Ready(worker);
-    control::WorldReport report{epoch, Members(size), {}};
+    control::WorldReport report{epoch, Members(size), {}, released};
     if (runs) report.running = {"first"};
     world->Say(worker, report);
     world->Say(worker, control::Heartbeat{});
@@ -59,7 +59,7 @@ class Takeover : public testing::Test {
     world->connections[worker] = World::Connection(worker);
     world->Take(world->membership.OnHello(world->now, World::Connection(worker), hello));
     world->Say(worker, control::AgentReady{"10.0.0.9", 2200, {}, {{"openmpi", "4.1.4"}}});
-    world->Say(worker, control::WorldReport{kOld, Members(size), {}});
+    world->Say(worker, control::WorldReport{kOld, Members(size), {}, released});
     if (code == 0) world->Say(worker, control::RankDone{kOld, worker});
     control::RankExited exited;
     exited.epoch = kOld;
@@ -77,6 +77,7 @@ class Takeover : public testing::Test {
   }
 
   std::unique_ptr<World> world = std::make_unique<World>();
+  bool released = false;  // whether agents report that the ranks were released
 };
 
 TEST_F(Takeover, ContinuesUndisturbedIfAllMembersReport) {
@@ -363,6 +364,55 @@ TEST_F(Takeover, OneOfTheReleasedRanksStillRuns) {
     EXPECT_TRUE(world->membership.Status(world->now).failures.empty());
     EXPECT_EQ(Disturbances(), 0);
   }
+}
+
+TEST_F(Takeover, AReleasedJobEndsWellAlthoughAWorkerWasLostAfterItsRelease) {
+  released = true;
+  for (const bool ended : {true, false}) {
+    world = std::make_unique<World>();
+    world->Order({0, 1}, 2, 1);
+    if (ended) ReturnEnded(0, 2);
+    if (!ended) Return(0, 2);
+    world->Pass(6s, {0});
+    EXPECT_EQ(world->phase(), LauncherPhase::kRunning) << ended;
+    EXPECT_EQ(world->Sent<control::Release>(0), 1) << "the agent may have missed it";
+    if (!ended) world->Exit(0, 0);
+    world->Pass(world->options.release_within, {0});
+
+    ASSERT_TRUE(world->Decided()) << ended;
+    EXPECT_TRUE(world->Verdict()->verdict.succeeded) << ended;
+    EXPECT_THAT(world->Verdict()->verdict.message,
+                testing::HasSubstr("digits-worker-1 (node-1) was lost"));
+    EXPECT_EQ(Disturbances(), 0) << ended;
+  }
+}
+
+TEST_F(Takeover, AReleasedJobDoesNotWaitForRanksThatEndedWithTheirAgent) {
+  released = true;
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  world->Arrive(1);  // the agent was restarted, so it has no world to report
+  world->Say(1, control::Heartbeat{});
+  ASSERT_EQ(world->phase(), LauncherPhase::kRunning);
+
+  world->Exit(0, 0);
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_TRUE(world->Verdict()->verdict.succeeded);
+  EXPECT_EQ(Disturbances(), 0);
+}
+
+TEST_F(Takeover, ARankThatFailedAfterItsReleaseFailsTheJob) {
+  released = true;
+  world->Order({0, 1}, 2, 1);
+  Return(0, 2);
+  ReturnEnded(1, 2, 1);
+  world->Pass(5s, {0, 1});
+
+  ASSERT_TRUE(world->Decided());
+  EXPECT_FALSE(world->Verdict()->verdict.succeeded);
+  EXPECT_THAT(world->Verdict()->verdict.message, testing::HasSubstr("training ended; then"));
+  EXPECT_EQ(Disturbances(), 0);
 }
 
 TEST_F(Takeover, RepeatedMessagesDoNotDisplaceThoseOfOthers) {
