@@ -143,8 +143,14 @@ void DirectJob::JudgeExits(Time now) {
 // program, so a long run counts as progress.
 void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   const RankExit& exit = end.exit;
-  if (exit.signal == SIGTERM && startup_.mpirun_exit() && startup_.mpirun_exit()->signal > 0) {
-    return FailOrStartAgainWithoutMpirun(now, *startup_.mpirun_exit());
+  const std::optional<MpirunExit>& mpirun = startup_.mpirun_exit();
+  if (exit.signal == SIGTERM && mpirun && mpirun->signal > 0) {
+    // If mpirun is killed, for example because its Pod lacks memory, its daemons end the ranks.
+    return FailOrStartAgainAfterCrash(
+        now, control::kCauseRankKilled,
+        "mpirun was killed by signal " + std::to_string(mpirun->signal) +
+            " in the launcher's Pod; " + PrintedText(mpirun->last_lines),
+        128 + mpirun->signal, std::nullopt);
   }
   if (exit.exit_code == control::kExitCannotStart) return FailBy(now, exit);
   const std::string how = end.not_started ? WhyNotStarted(exit) : control::HowItEnded(exit);
@@ -170,17 +176,16 @@ void DirectJob::FailOrStartAgain(Time now, const ReportedExit& end) {
   Stop(now, text, exit.Killed() ? killed : control::kCauseRankExited, &workers_.At(exit.pod_uid));
 }
 
-// If mpirun is killed, for example because its Pod lacks memory, its daemons end the ranks.
-void DirectJob::FailOrStartAgainWithoutMpirun(Time now, const MpirunExit& exit) {
-  const std::string text = "mpirun was killed by signal " + std::to_string(exit.signal) +
-                           " in the launcher's Pod; " + PrintedText(exit.last_lines);
+void DirectJob::FailOrStartAgainAfterCrash(Time now, const char* cause, const std::string& text,
+                                           int exit_code, const std::optional<RankExit>& of) {
   failures_.ForgetCrashes(now - options_.restart_window);
   failures_.Crash(now, gate_opened_at_, {}, text);
   if (failures_.CrashLimitReached()) {
-    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), 128 + exit.signal});
+    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), exit_code, of});
   }
+  if (of) failures_.Record(*of);
   PauseBeforeNextStart(now);
-  Stop(now, text, control::kCauseRankKilled);
+  Stop(now, text, cause, of ? &workers_.At(of->pod_uid) : nullptr);
 }
 
 // Restarts a silent program if the user has limited how long it may be silent. The launcher does
@@ -201,16 +206,7 @@ void DirectJob::JudgeStall(Time now) {
                            "; see \"kubectl trainingjob logs\" for the last output of each rank; "
                            "correct the program, or raise "
                            "faultTolerance.stallAfterSeconds if it may be silent for longer";
-  failures_.ForgetCrashes(now - options_.restart_window);
-  failures_.Crash(now, gate_opened_at_, {}, text);
-  if (failures_.CrashLimitReached()) {
-    return Fail(now, {control::kReasonCrashLoop, failures_.CrashText(), control::kExitFailed,
-                      std::move(silence.of)});
-  }
-  const Worker& worker = workers_.At(silence.of.pod_uid);
-  failures_.Record(std::move(silence.of));
-  PauseBeforeNextStart(now);
-  Stop(now, text, control::kCauseStalled, &worker);
+  FailOrStartAgainAfterCrash(now, control::kCauseStalled, text, control::kExitFailed, silence.of);
 }
 
 DirectJob::Silence DirectJob::LongestSilence() const {

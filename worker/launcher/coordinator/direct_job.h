@@ -6,6 +6,7 @@
 // after the first one are delayed. Owned by Coordinator.
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "worker/launcher/coordinator/job.h"
@@ -28,7 +29,9 @@ class DirectJob final : public Job {
   void Advance(Time now) override;
   void JudgeExits(Time now);
   void FailOrStartAgain(Time now, const ReportedExit& end);
-  void FailOrStartAgainWithoutMpirun(Time now, const MpirunExit& exit);
+  // `of`: the rank to report; nothing if no rank is to blame.
+  void FailOrStartAgainAfterCrash(Time now, const char* cause, const std::string& text,
+                                  int exit_code, const std::optional<control::RankExit>& of);
   void JudgeStall(Time now);
   void PauseBeforeNextStart(Time now);
   void ReformIfNeeded(Time now);
