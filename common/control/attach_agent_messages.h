@@ -27,6 +27,12 @@ struct AttachGo {
   int rank = 0;
 };
 
+// attach -> agent: a direct program runs in this process group. If attach is killed before it sends
+// AttachExit, the agent kills the group.
+struct AttachStarted {
+  int group = 0;
+};
+
 // Output of the rank. agent -> attach: print it. attach -> agent: output of a direct program.
 struct RankOutput {
   bool is_stderr = false;

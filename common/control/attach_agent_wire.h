@@ -21,6 +21,8 @@ void Describe(auto& a, Is<AttachGo> auto& v) {
   a.Field("rank", v.rank);
 }
 
+void Describe(auto& a, Is<AttachStarted> auto& v) { a.Field("group", v.group); }
+
 void Describe(auto& a, Is<RankOutput> auto& v) {
   a.Optional("isStderr", v.is_stderr);
   a.Field("data", v.data, AsBase64());

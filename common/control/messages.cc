@@ -25,7 +25,9 @@ constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypeNames 
     "SwitchEpoch",       "RankLeave",         "RankSwitch",     "RankPositions",  "RankStack",
     "EndStalledRank",    "CheckpointWritten", "CheckpointDone", "RankProtection", "CheckpointGrant",
     "DataCacheProgress", "TakeCheckpoint",    "RankBegan",      "TellWorld",      "ChangeEpoch",
-    "RunCommand",        "EndCommand",        "CommandOutput",  "CommandExited",  "RshHello"};
+    "RunCommand",        "EndCommand",        "CommandOutput",  "CommandExited",  "RshHello",
+    "AttachStarted"};
+static_assert(std::is_same_v<std::variant_alternative_t<50, Message>, AttachStarted>);
 static_assert(std::is_same_v<std::variant_alternative_t<49, Message>, RshHello>);
 static_assert(std::is_same_v<std::variant_alternative_t<44, Message>, ChangeEpoch>);
 static_assert(std::is_same_v<std::variant_alternative_t<43, Message>, TellWorld>);

@@ -32,14 +32,16 @@ inline constexpr std::size_t kMaxLineBytes = 16 << 20;
 // Error::reason of a line whose type this version does not know.
 inline constexpr char kReasonUnknownType[] = "UnknownType";
 
-using Message = std::variant<
-    AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress, RankDone,
-    AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown, StoreSet, StoreGet,
-    StoreValues, AttachHello, AttachGo, RankOutput, AttachExit, RankHello, RankEpoch, RankReady,
-    EpochAccepted, WorldReport, RankBroken, RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch,
-    RankLeave, RankSwitch, RankPositions, RankStack, EndStalledRank, CheckpointWritten,
-    CheckpointDone, RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
-    TellWorld, ChangeEpoch, RunCommand, EndCommand, CommandOutput, CommandExited, RshHello>;
+using Message =
+    std::variant<AgentHello, AgentReady, Heartbeat, SlotAttached, RankExited, RankProgress,
+                 RankDone, AgentLeaving, Welcome, Refused, StartEpoch, StopEpoch, Release, Shutdown,
+                 StoreSet, StoreGet, StoreValues, AttachHello, AttachGo, RankOutput, AttachExit,
+                 RankHello, RankEpoch, RankReady, EpochAccepted, WorldReport, RankBroken,
+                 RankAtBoundary, SlotOutput, PrepareEpoch, SwitchEpoch, RankLeave, RankSwitch,
+                 RankPositions, RankStack, EndStalledRank, CheckpointWritten, CheckpointDone,
+                 RankProtection, CheckpointGrant, DataCacheProgress, TakeCheckpoint, RankBegan,
+                 TellWorld, ChangeEpoch, RunCommand, EndCommand, CommandOutput, CommandExited,
+                 RshHello, AttachStarted>;
 
 // Returns one line without its newline. Never fails: replaces invalid UTF-8 in text fields.
 std::string Encode(const Message& message);

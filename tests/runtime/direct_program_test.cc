@@ -133,6 +133,25 @@ TEST_F(DirectProgram, WhatItLeavesInASessionOfItsOwnEndsWithIt) {
   EXPECT_TRUE(verdict.succeeded) << verdict.message;
 }
 
+// The out-of-memory killer may choose attach, and mpirun kills an attach whose program is slow to
+// end. The kernel then kills the shell, but not the process that the shell started.
+TEST_F(DirectProgram, WhatItStartedEndsWithItsAttachIfThatIsKilled) {
+  const std::string folder = "/var/tmp/ringmaster-test-attach-" + std::to_string(::getpid());
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const std::string left = folder + "/left-$RANK";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "[ -f " + left + " ] && { kill -0 $(cat " + left +
+                      ") && exit 3; exit 0; }; sleep 600 & echo $! > " + left +
+                      "; kill -9 $PPID; wait"};
+  Job job(3, spec);
+
+  const control::Verdict verdict = Run(&job);
+  std::filesystem::remove_all(folder);
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+}
+
 TEST_F(DirectProgram, IsRestartedAfterARanksError) {
   // The folder is in /var/tmp, which all hosts share; each has a separate /tmp and /dev/shm.
   const std::string failed = "/var/tmp/ringmaster-test-failed-" + std::to_string(::getpid());

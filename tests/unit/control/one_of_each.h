@@ -83,7 +83,8 @@ inline std::vector<Message> OneOfEach() {
           EndCommand{3},
           CommandOutput{3, true, std::string("line\n\xff\0\n", 8)},
           CommandExited{3, -1, 9, "there is no sh"},
-          RshHello{"240.0.0.1", "orted"}};
+          RshHello{"240.0.0.1", "orted"},
+          AttachStarted{4711}};
 }
 
 }  // namespace ringmaster::control

@@ -257,8 +257,12 @@ void Agent::OnPeerMessage(PeerId peer, control::Message message) {
     if (const auto* output = std::get_if<control::RankOutput>(&message)) {
       return slots_->OnAttachOutput(peer, *output);
     }
+    if (const auto* started = std::get_if<control::AttachStarted>(&message)) {
+      return attaches_.SetGroup(peer, started->group);
+    }
     const auto* exit = std::get_if<control::AttachExit>(&message);
     if (exit == nullptr) return peers_.Close(peer, "attach sent a message of an unexpected type");
+    attaches_.SetGroup(peer, -1);
     slots_->OnAttachExit(peer, *exit);
     ReportReadyIfPending();
     return EndWhenIdle();
@@ -280,6 +284,8 @@ void Agent::OnPeerDisconnected(PeerId peer) {
     return slots_->OnRankDisconnected(slot);
   }
   if (!attaches_.Contains(peer)) return;
+  // The kernel kills the program of an attach that is killed, but not the program's children.
+  if (const int group = attaches_.Group(peer); group > 1) ChildReaper::KillGroup(group);
   attaches_.Remove(peer);
   slots_->OnAttachDisconnected(peer);
   ReportReadyIfPending();

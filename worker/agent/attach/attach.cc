@@ -214,6 +214,7 @@ void Attach::StartProgram() {
        .on_end = [this](ProcessEnd end, const LastLines& lines) { OnProgramEnd(end, lines); }});
   if (started.ok()) {
     program_ = *std::move(started);
+    connection_->Send(control::AttachStarted{program_->pid()});
     return;
   }
   ReportCannotStart(started.error().message);

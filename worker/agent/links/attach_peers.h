@@ -27,6 +27,11 @@ class AttachPeers {
   bool Contains(PeerId attach) const { return attaches_.contains(attach); }
   // Returns the pid, or -1 if the attach has ended, because its pid may be reused afterwards.
   int Pid(PeerId attach) const;
+  // Records the process group of the attach's program; -1: the program has ended. REQUIRES:
+  // Contains(attach).
+  void SetGroup(PeerId attach, int group) { attaches_.at(attach).group = group; }
+  // Returns the group that remains if the attach is killed, or -1.
+  int Group(PeerId attach) const { return attaches_.at(attach).group; }
 
   // Call after sending to an attach; `bytes` is the number of bytes queued for the attach.
   void OnQueued(PeerId attach, std::size_t bytes);
@@ -36,6 +41,7 @@ class AttachPeers {
   struct Attach {
     int slot = 0;
     int pid = -1;
+    int group = -1;
   };
 
   const Pause pause_;
