@@ -165,7 +165,10 @@ void Job::On(Time now, Worker& worker, const control::AgentReady& ready) {
   TakeFaults(worker);
   worker.filling.reset();
   worker.address = ready.address;
-  worker.ssh_port = ready.ssh_port;
+  // The port of an sshd that does not keep running refuses connections, but the worker is not dead.
+  const bool sshd_ended = std::ranges::any_of(
+      ready.faults, [](const auto& fault) { return fault.check == control::kCheckSshdStart; });
+  worker.ssh_port = sshd_ended ? 0 : ready.ssh_port;
 }
 
 void Job::On(Time now, Worker& worker, const control::DataCacheProgress& progress) {

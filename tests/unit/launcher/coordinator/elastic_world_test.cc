@@ -429,6 +429,16 @@ TEST_F(ElasticWorld, APortRefusedBeforeARedialIsOldNews) {
   EXPECT_EQ(world->phase(), LauncherPhase::kRunning);
 }
 
+// For example, the worker has too many processes to start sshd again.
+TEST_F(ElasticWorld, APortIsNotAskedIfItsSshdDoesNotKeepRunning) {
+  Run(3);
+  world->Ready(1, {{control::kCheckSshdStart, "the machine cannot start \"sshd\" now"}});
+
+  world->Close(1);
+
+  EXPECT_THAT(world->All<Probe>(), testing::IsEmpty());
+}
+
 TEST_F(ElasticWorld, FullRestartWhenAllMembersDied) {
   Run(2);
   world->Exit(0, 0, 9);
