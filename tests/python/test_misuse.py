@@ -95,6 +95,21 @@ for batch in job.batches(dataset, steps=2):
 model = torch.nn.Linear(8, 2, dtype=torch.complex64)
 job = rm.join(model, torch.optim.SGD(model.parameters(), lr=0.1), global_batch=8)
 """, "parameter weight is complex64"),
+    "parameters that are added to the optimizer during training": ("""
+model.append(torch.nn.Linear(2, 2))
+job = rm.join(model, torch.optim.SGD(model[:3].parameters(), lr=0.1), global_batch=8)
+for batch in job.batches(dataset, steps=4):
+    if job.steps == 2:
+        job.optimizer.add_param_group({"params": model[3].parameters()})
+    job.backward(loss_fn(model(batch.x), batch.y))
+""", "groups had [4] parameters at join() and have [4, 2] now"),
+    "a number in job.state": ("""
+job = rm.join(model, optimizer, global_batch=8)
+job.state["best"] = 0.5
+""", "job.state['best'] is a float, without state_dict()"),
+    "a number in the state that join() is given": ("""
+job = rm.join(model, optimizer, global_batch=8, state={"best": 0.5})
+""", "job.state['best'] is a float, without state_dict()"),
     "two loops, the first of which ended training": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for steps in (2, 4):
@@ -205,6 +220,20 @@ later = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step)
 assert optimizer.param_groups[0]["lr"] == 0.1
 extras["scheduler"] = later
 assert later.last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.025
+extras.load({"best": scheduler.state_dict()}, optimizer)
+extras.update(best=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step)))
+assert extras["best"].last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.025 and not extras.unclaimed
+""",
+    "a scheduler that follows the loss of each step": """
+job = rm.join(model, optimizer, global_batch=8)
+seen, losses = [], []
+job.before_update(lambda: seen.append(job.loss))
+job.after_step(lambda: seen.append(job.loss))
+for batch in job.batches(dataset, steps=3):
+    loss = loss_fn(model(batch.x), batch.y)
+    losses += [loss.item()] * 2
+    job.backward(loss)
+assert seen == losses, (seen, losses)
 """,
     "layers that stay in evaluation mode": """
 model.append(torch.nn.BatchNorm1d(2).eval())

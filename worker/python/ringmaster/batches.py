@@ -225,7 +225,7 @@ def _length_of(dataset):
     if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise UserError(
             f"{name} is not a map-style data set (with len() and dataset[i]), so the samples of each step cannot "
-            "be determined. Use a map-style data set, or write a custom loop with job.share() and job.step()"
+            "be determined. Use a map-style data set, or write a custom loop with job.begin(), job.backward() and job.step()"
         )
     length = len(dataset)
     if length < 1:

@@ -29,7 +29,7 @@ from .step_log import StepLog
 from .step_reducer import Reduced, StepReducer, Votes
 from .transport import device_of
 from .update import Update
-from .world import Membership, Progress
+from .world import Epoch, Membership, Progress
 from .world_entry import WorldEntry
 
 _logger = logging.getLogger("ringmaster")
@@ -70,9 +70,7 @@ class Job:
         self._unreported: Progress | None = None  # progress of the applied step, until it is committed
         self._leave = False  # all ranks leave this world before the next step
         self._suspending = False  # the job is to be suspended after the applied step
-        self._in_step = False
-        self._looping = False  # a loop over batches() is running
-        self.finished = False
+        self.finished = self._in_step = self._looping = False  # _looping: a loop over batches() is running
         self._accuracy, self._mean_loss = -1.0, float("nan")  # not measured yet
         self._worlds.join()
 
@@ -91,6 +89,10 @@ class Job:
     @property
     def world_size(self) -> int:
         return self._worlds.world.size
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._worlds.world.epoch
 
     @property
     def share(self) -> tuple[int, int]:
@@ -264,6 +266,7 @@ class Job:
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
+        self._mean_loss = reduced.loss  # for the functions that the update calls
         with torch_seeded(seed_for(self.seed, self.steps + 1, "update"), self._device):  # the same on every rank
             self._update.run()
         self._applied(reduced)
@@ -285,7 +288,6 @@ class Job:
             self._audit.applied(world, self.steps, begin, end, self._training.checksum())
         progress = Progress(self.steps, self._total_steps, self.global_batch / took, reduced.loss, self._accuracy)
         self._unreported = progress
-        self._mean_loss = reduced.loss
         if self.rank == 0:
             self._log.applied(progress, world)
         self._position.enter(Phase.EVALUATE)  # the script may take long between steps
@@ -316,7 +318,8 @@ class Job:
         self._update.before.append(function)
 
     def after_step(self, function: Callable[[], Any]) -> None:
-        """Registers `function`, which is called after each applied step. Add the objects that it changes to `state`."""
+        """Registers `function`, which is called after each update, when `loss` is that of the step and `steps` does not
+        count it yet. Add the objects that it changes to `state`."""
         self._update.after.append(function)
 
     def evaluate(self, function: Callable[[torch.nn.Module, int, int], tuple[float, float]], *, every: int,

@@ -315,15 +315,22 @@ class Extras(dict):
 
     def __init__(self, parts: Mapping[str, Any]):
         super().__init__(parts)
+        for name, part in parts.items():
+            _check_part(name, part)
         self.unclaimed: dict[str, Any] = {}
         self._optimizer: torch.optim.Optimizer | None = None
         self._values: list[dict[str, Any]] = []
 
     def __setitem__(self, name: str, part: Any) -> None:
+        _check_part(name, part)
         super().__setitem__(name, part)
         if name in self.unclaimed:
             part.load_state_dict(_with_counters(self.unclaimed.pop(name)))
             _set_values(self._optimizer, self._values)  # a scheduler changes them when it is created
+
+    def update(self, *parts: Any, **named: Any) -> None:
+        for name, part in dict(*parts, **named).items():
+            self[name] = part
 
     def load(self, state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
         self.unclaimed = {name: part for name, part in state.items() if name not in self}
@@ -332,6 +339,12 @@ class Extras(dict):
                 part.load_state_dict(_with_counters(state[name]))
         self._optimizer = optimizer
         self._values = _values_of(optimizer)
+
+
+def _check_part(name: str, part: Any) -> None:
+    if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
+        raise UserError(f"job.state[{name!r}] is a {type(part).__name__}, without state_dict() and load_state_dict(); keep "
+                        "numbers and tensors in an object that has both")
 
 
 def _values_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:

@@ -21,9 +21,14 @@ class Update:
         self._optimizer = optimizer
         self._scaler = scaler
         self._allowed = False
+        self._groups = self._sizes()
         optimizer.register_step_pre_hook(self._check)
 
     def run(self) -> None:
+        if self._sizes() != self._groups:
+            raise UserError(f"the optimizer's groups had {self._groups} parameters at join() and have {self._sizes()} now, so a "
+                            "rank that joins later could not take over its state; add all parameters before join(), and "
+                            "freeze those that train later with requires_grad_(False)")
         if self._scaler is not None and self.before:
             self._scaler.unscale_(self._optimizer)
         for function in self.before:
@@ -42,6 +47,9 @@ class Update:
     def close(self) -> None:
         """Allows the script to call optimizer.step() after training."""
         self._allowed = True
+
+    def _sizes(self) -> list[int]:
+        return [len(group["params"]) for group in self._optimizer.param_groups]
 
     def _scaled_step(self) -> bool:
         """Makes a step with scaled gradients. If gradients overflowed, makes no step and returns False on all ranks."""

@@ -182,13 +182,13 @@ class Trainer(transformers.Trainer):
                 os.remove(os.path.join(folder, TRAINER_STATE_NAME))
             super()._save_checkpoint(*positional, **named)
         elif getattr(self.state, "best_global_step", None) == self.state.global_step:  # rank 0 saves the best model so far
-            self.saving, self._saving_since = folder, self.job._worlds.world.epoch
+            self.saving, self._saving_since = folder, self.job.epoch
 
     def settle_best(self) -> None:
         """Adopts the best model that rank 0 has saved. Keeps the one before if rank 0 was lost while it saved. Called when a
         step was applied after the save: in the same world, rank 0 has then completed it."""
         if self.saving is not None:
-            same_world = self._saving_since == self.job._worlds.world.epoch
+            same_world = self._saving_since == self.job.epoch
             if same_world or os.path.exists(os.path.join(self.saving, TRAINER_STATE_NAME)):  # the file that is written last
                 self.state.best_model_checkpoint = self.saving
             else:
