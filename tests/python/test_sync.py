@@ -15,7 +15,7 @@ from ringmaster.state import Extras, LocalState, StateVersion, TrainingState, pa
 from ringmaster.sync import StateSync
 from ringmaster.world import Epoch
 
-TRAINED = LocalState(StateVersion(Epoch(1, 1), 3), origin="training")
+TRAINED = LocalState(StateVersion(Epoch(1, 1), 3), origin="training", loss=0.1)
 
 
 class Wire:
@@ -67,7 +67,8 @@ class Sync(unittest.TestCase):
         errors = []
         for call in calls:
             try:
-                self.assertEqual(call.result().held, TRAINED)
+                held = call.result().held
+                self.assertEqual((held, held.loss), (TRAINED, TRAINED.loss))
             except UserError as error:
                 errors.append(str(error))
         if errors:

@@ -71,7 +71,7 @@ class Job:
         self._leave = False  # all ranks leave this world before the next step
         self._suspending = False  # the job is to be suspended after the applied step
         self.finished = self._in_step = self._looping = False  # _looping: a loop over batches() is running
-        self._accuracy, self._mean_loss = -1.0, float("nan")  # not measured yet
+        self._accuracy = -1.0  # not measured yet
         self._worlds.join()
 
     # --- current world and step
@@ -101,8 +101,8 @@ class Job:
 
     @property
     def loss(self) -> float:
-        """Returns the mean loss over the global batch of the last step that this rank applied; NaN before the first."""
-        return self._mean_loss
+        """Returns the mean loss over the global batch of the last applied step; NaN before the first."""
+        return self._worlds.held.loss
 
     @property
     def finishing(self) -> bool:
@@ -266,7 +266,7 @@ class Job:
         self._committed()
         self._training.certain()
         self._position.enter(Phase.UPDATE)
-        self._mean_loss = reduced.loss  # for the functions that the update calls
+        self._worlds.held = replace(self._worlds.held, loss=reduced.loss)  # functions that the update calls may use it
         with torch_seeded(seed_for(self.seed, self.steps + 1, "update"), self._device):  # the same on every rank
             self._update.run()
         self._applied(reduced)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import io
+import math
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,7 @@ class LocalState:
     term_base: int = 0  # added to a world's term, so that a resumed run's versions are above all earlier ones
     origin: str = "start"
     finishing: bool = False  # a rank that has this state has called finish()
+    loss: float = field(default=math.nan, compare=False)  # the mean loss of the last step; checkpoints do not contain it
 
     def next(self, epoch: Epoch) -> "LocalState":
         """Returns the state after one more step in a world of `epoch`."""

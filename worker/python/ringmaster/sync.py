@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import struct
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
@@ -81,13 +82,14 @@ class StateSync:
         fingerprint = int.from_bytes(hashlib.blake2b(self._text.encode(), digest_size=8).digest(), "little")
         words = [_signed(fingerprint), _signed(self._state.checksum()), version.epoch.term, version.epoch.number,
                  version.step, self._held.term_base, ORIGINS.index(self._held.origin),
-                 int(readable) | self._held.finishing << 1]
+                 int(readable) | self._held.finishing << 1, *struct.unpack("q", struct.pack("d", self._held.loss))]
         mine = torch.tensor(words, dtype=torch.int64, device=self._communicator.device)
         gathered = []
         for row in self._communicator.all_gather(mine):
             theirs = row.tolist()
             held = LocalState(StateVersion(Epoch(theirs[2], theirs[3]), theirs[4]), theirs[5],
-                              ORIGINS[theirs[6] % len(ORIGINS)], bool(theirs[7] & 2))
+                              ORIGINS[theirs[6] % len(ORIGINS)], bool(theirs[7] & 2),
+                              *struct.unpack("d", struct.pack("q", theirs[8])))
             gathered.append((held, theirs[1] % 2**64, theirs[0] % 2**64, bool(theirs[7] & 1)))
         return gathered
 
