@@ -235,6 +235,14 @@ for batch in job.batches(dataset, steps=3):
     job.backward(loss)
 assert seen == losses, (seen, losses)
 """,
+    "a tracker that takes long": """
+job = rm.join(model, optimizer, global_batch=8)
+phases = []
+job.on_log(lambda step, metrics: phases.append(job._position._phase.name))
+for batch in job.batches(dataset, steps=1):
+    job.backward(loss_fn(model(batch.x), batch.y))
+assert phases == ["EVALUATE"], phases
+""",
     "layers that stay in evaluation mode": """
 model.append(torch.nn.BatchNorm1d(2).eval())
 job = rm.join(model, optimizer, global_batch=8)

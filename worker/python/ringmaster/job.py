@@ -288,9 +288,9 @@ class Job:
             self._audit.applied(world, self.steps, begin, end, self._training.checksum())
         progress = Progress(self.steps, self._total_steps, self.global_batch / took, reduced.loss, self._accuracy)
         self._unreported = progress
+        self._position.enter(Phase.EVALUATE)  # on_log's callbacks, and the script between steps, may take long
         if self.rank == 0:
             self._log.applied(progress, world)
-        self._position.enter(Phase.EVALUATE)  # the script may take long between steps
 
     def _committed(self) -> None:
         """Reports the committed step and saves a due checkpoint. Called when the next step's collective is complete."""
