@@ -27,13 +27,6 @@ constexpr char kHowToPassPodSecurity[] =
     "namespace's label pod-security.kubernetes.io/enforce to baseline, or to privileged if "
     "baseline rejects them too";
 
-// Returns true if an admission webhook or a ValidatingAdmissionPolicy rejected the request, even if
-// it answered with the HTTP status of an invalid object: another try may be admitted.
-bool IsFromPolicy(const Error& error) {
-  return error.message.find(" denied the request") != std::string::npos ||
-         error.message.find("ValidatingAdmissionPolicy '") != std::string::npos;
-}
-
 std::string ListOf(const std::vector<Violation>& violations) {
   std::string list;
   for (std::size_t i = 0; i < violations.size() && i < kMostViolationsShown; ++i) {
@@ -60,6 +53,11 @@ bool IsTransient(const Error& error) {
 
 bool IsOfBrokenWebhook(const Error& error) {
   return error.message.find("failed calling webhook") != std::string::npos;
+}
+
+bool IsFromPolicy(const Error& error) {
+  return error.message.find(" denied the request") != std::string::npos ||
+         error.message.find("ValidatingAdmissionPolicy '") != std::string::npos;
 }
 
 bool CertainlyNotCreated(const Error& error) {

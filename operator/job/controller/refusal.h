@@ -20,6 +20,10 @@ bool IsTransient(const Error& error);
 // webhook. This may last, so the job's status reports it like a refusal.
 bool IsOfBrokenWebhook(const Error& error);
 
+// Returns true if an admission webhook or a ValidatingAdmissionPolicy rejected the request, even if
+// it answered with the HTTP status of an invalid object: another try may be admitted.
+bool IsFromPolicy(const Error& error);
+
 // Returns true if the server certainly did not create the object.
 bool CertainlyNotCreated(const Error& error);
 

@@ -15,6 +15,7 @@
 #include "operator/job/manifests/removal_pod.h"
 #include "operator/kube/json_access.h"
 #include "operator/kube/resource.h"
+#include "operator/kube/status_error.h"
 
 namespace ringmaster::job {
 
@@ -96,8 +97,7 @@ Result<void> RemovalActor::MakePod() {
   // The job's Pods free quota when they end, and a policy may admit the Pod later. Other refusals
   // last.
   memory_.refusal = RefusalOf(error, true, failures, now);
-  memory_.for_good = memory_.refusal->cause != RefusalCause::kQuotaExceeded &&
-                     memory_.refusal->cause != RefusalCause::kForbidden;
+  memory_.for_good = !kube::IsQuotaRefusal(error) && !IsFromPolicy(error);
   return {};
 }
 
