@@ -245,7 +245,7 @@ TEST(TrainOptions, RefusesWrongFlagsWithASentence) {
       {{"--workload=partial-fc", "--data=synthetic"}, "--data=synthetic requires --classes"},
       {{"--workload=partial-fc", "--sample-rate=0"}, "--sample-rate must be above 0"},
       {{"--workload=partial-fc", "--sample-rate=1.5"}, "--sample-rate must be above 0"},
-      {{"--workload=partial-fc", "--sample-rate=nan"}, "--sample-rate must be above 0"},
+      {{"--workload=partial-fc", "--sample-rate=nan"}, "--sample-rate: nan is not a number"},
       {{"--workload=partial-fc", "--embedding=0"}, "--embedding"},
       {{"--workload=partial-fc", "--embedding=-3"}, "--embedding"},
       {{"--workload=partial-fc", "--backbone=r19"}, "--backbone"},
