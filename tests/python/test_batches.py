@@ -306,7 +306,7 @@ class Refusals(unittest.TestCase):
             source(dataset, **settings)
 
     def test_of_data_sets(self):
-        self.refused(r"Stream is not a map-style.*job\.share\(\)", Stream())
+        self.refused(r"Stream is not a map-style.*job\.begin\(\)", Stream())
         self.refused(r"Stream is not a map-style", DataLoader(Stream()))
         self.refused("generator is not a map-style", (number for number in range(3)))
         self.refused("a list, has no samples", [])
