@@ -190,6 +190,7 @@ time.sleep(600)' &
 
 test_pods_reach_each_other() {
   kube $one create namespace net >/dev/null
+  kube $one wait serviceaccount/default --namespace=net --for=create --timeout=$((60 * patience))s >/dev/null
   { pod server node1 server; pod near node1 client; pod far node2 client; pod stranger node3 stranger; } |
     kube $one apply --namespace=net --filename=- >/dev/null
   kube $one wait pod --all --namespace=net --for=condition=Ready --timeout=$((60 * patience))s >/dev/null
