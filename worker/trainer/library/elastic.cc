@@ -97,8 +97,8 @@ class [[gnu::visibility("hidden")]] Elastic::Rank {
   bool BackwardAndReduce(const at::Tensor& loss_sum);
   void Applied();
   void Fail(const Error& error);
-  // Leaves the job. Returns whether a thread hangs for which the destructor would wait.
-  bool Hangs();
+  // Leaves the job. Returns false if a thread hangs, for which the destructor would wait.
+  bool Leave();
 
   int64_t step() const { return session_ ? session_->applied_steps() : 0; }
   int rank() const { return session_ ? session_->world().rank : 0; }
@@ -326,9 +326,9 @@ void Elastic::Rank::Applied() {
   position_->Enter(RankPhase::kEvaluate);  // the program may do long work between steps
 }
 
-bool Elastic::Rank::Hangs() {
+bool Elastic::Rank::Leave() {
   session_.reset();
-  return (keeper_ && !keeper_->Stop(std::chrono::seconds(2))) || abandoned_connects_.Hanging() > 0;
+  return (!keeper_ || keeper_->Stop(std::chrono::seconds(2))) && abandoned_connects_.Hanging() == 0;
 }
 
 void Elastic::Rank::Fail(const Error& error) {
@@ -355,7 +355,7 @@ std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Opti
 
 Elastic::Elastic(std::unique_ptr<Rank> rank) : rank_(std::move(rank)) {}
 Elastic::~Elastic() {
-  if (!rank_->Hangs()) return;
+  if (rank_->Leave()) return;
   std::thread([rank = std::move(rank_)]() mutable { rank.reset(); }).detach();
 }
 

@@ -63,6 +63,13 @@ TEST(Reconciler, PodsThatCannotBeValidFailTheJob) {
   EXPECT_NE(failed->message.find("spec.containers[0].resources"), std::string::npos);
 }
 
+void ExpectPodsOnceTheyAreAdmitted(FakeApi& api, Operator& op) {
+  api.refuse_create.clear();
+  op.clock.Advance(std::chrono::seconds(61));
+  op.Settle();
+  EXPECT_EQ(api.Count(kPodsPath), 4u);
+}
+
 TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
   FakeApi api;
   Operator op(api);
@@ -74,10 +81,7 @@ TEST(Reconciler, WhatIsRefusedOfAJobThatHasTrainedDoesNotEndIt) {
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonInvalidSpec);
 
-  api.refuse_create.clear();
-  op.clock.Advance(std::chrono::seconds(61));
-  op.Settle();
-  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  ExpectPodsOnceTheyAreAdmitted(api, op);
 }
 
 // Kyverno and ValidatingAdmissionPolicies answer with the HTTP status of an invalid object.
@@ -89,10 +93,7 @@ TEST(Reconciler, AJobWhosePodsAWebhookDeniesWaitsUntilTheyAreAdmitted) {
   EXPECT_EQ(ConditionOf(api, api::kFailed).reason, "");
   EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonForbidden);
 
-  api.refuse_create.clear();
-  op.clock.Advance(std::chrono::seconds(61));
-  op.Settle();
-  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  ExpectPodsOnceTheyAreAdmitted(api, op);
 }
 
 TEST(Reconciler, AJobWhosePodsNeedABrokenWebhookSaysSoAndTriesAgain) {
@@ -105,10 +106,7 @@ TEST(Reconciler, AJobWhosePodsNeedABrokenWebhookSaysSoAndTriesAgain) {
   EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("failed calling webhook \"w\""),
             std::string::npos);
 
-  api.refuse_create.clear();
-  op.clock.Advance(std::chrono::seconds(61));
-  op.Settle();
-  EXPECT_EQ(api.Count(kPodsPath), 4u);
+  ExpectPodsOnceTheyAreAdmitted(api, op);
   EXPECT_EQ(StatusOf(api).launcher_term, 1);
 }
 
