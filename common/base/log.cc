@@ -1,17 +1,24 @@
 #include "common/base/log.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include "common/base/utf8.h"
 
 namespace ringmaster {
 namespace {
 
-LogFormat g_format = LogFormat::kText;  // set once by InitLog before any thread starts
+struct Logger {
+  LogFormat format;
+  spdlog::logger writer;
+};
 
 std::string Escape(std::string_view text) {
   std::string escaped;
@@ -51,9 +58,9 @@ std::string TextValue(std::string_view value) {
   return plain ? std::string(value) : Quoted(value);
 }
 
-std::string Line(std::string_view message, LogFields fields) {
+std::string Line(LogFormat format, std::string_view message, LogFields fields) {
   std::string line;
-  if (g_format == LogFormat::kJson) {
+  if (format == LogFormat::kJson) {
     line = Quoted(message);
     for (const LogField& field : fields)
       line += ',' + Quoted(field.key) + ':' + Quoted(field.value);
@@ -69,13 +76,53 @@ std::string Line(std::string_view message, LogFields fields) {
   return line;
 }
 
-void Write(spdlog::level::level_enum level, std::string_view message, LogFields fields) {
-  if (!spdlog::should_log(level)) return;
-  spdlog::log(level, "{}", Line(message, fields));
-}
-
 constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%eZ %l %n %v";
 constexpr std::size_t kStampBytes = sizeof("2026-01-31T23:59:59.999Z") - 1;
+
+std::unique_ptr<Logger> MakeLogger(std::string_view program, std::string_view level,
+                                   LogFormat format) {
+  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  std::unique_ptr<Logger> logger(
+      new Logger{format, spdlog::logger(std::string(program), std::move(sink))});
+  spdlog::logger& writer = logger->writer;
+  if (format == LogFormat::kJson) {
+    writer.set_pattern(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","program":"%n","message":%v})",
+        spdlog::pattern_time_type::utc);
+  } else {
+    writer.set_pattern(kTextPattern, spdlog::pattern_time_type::utc);
+  }
+  writer.set_level(spdlog::level::from_str(std::string(level)));
+  writer.flush_on(spdlog::level::debug);
+  return logger;
+}
+
+// Loggers are never destroyed, because a thread may log while the process ends. They are our own,
+// because a program that uses our library may use spdlog's default logger.
+struct Loggers {
+  std::vector<std::unique_ptr<Logger>> all;
+  std::atomic<Logger*> current;
+
+  void Use(std::unique_ptr<Logger> logger) {
+    current = logger.get();
+    all.push_back(std::move(logger));
+  }
+};
+
+Loggers& TheLoggers() {
+  static Loggers* const loggers = [] {
+    auto* const made = new Loggers;
+    made->Use(MakeLogger(program_invocation_short_name, "info", LogFormat::kText));
+    return made;
+  }();
+  return *loggers;
+}
+
+void Write(spdlog::level::level_enum level, std::string_view message, LogFields fields) {
+  Logger& logger = *TheLoggers().current;
+  if (!logger.writer.should_log(level)) return;
+  logger.writer.log(level, "{}", Line(logger.format, message, fields));
+}
 
 }  // namespace
 
@@ -86,19 +133,7 @@ bool IsRoutine(std::string_view line) {
 }
 
 void InitLog(std::string_view program, std::string_view level, LogFormat format) {
-  g_format = format;
-  auto logger = std::make_shared<spdlog::logger>(std::string(program),
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  if (format == LogFormat::kJson) {
-    logger->set_pattern(
-        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","program":"%n","message":%v})",
-        spdlog::pattern_time_type::utc);
-  } else {
-    logger->set_pattern(kTextPattern, spdlog::pattern_time_type::utc);
-  }
-  logger->set_level(spdlog::level::from_str(std::string(level)));
-  logger->flush_on(spdlog::level::debug);
-  spdlog::set_default_logger(std::move(logger));
+  TheLoggers().Use(MakeLogger(program, level, format));
 }
 
 void LogDebug(std::string_view message, LogFields fields) {

@@ -66,6 +66,7 @@ struct ChildPlan {
   int stdout_fd;  // -1: inherited
   int stderr_fd;  // -1: inherited
   int error_fd;   // errno is written to it when exec fails
+  Pipe hold;      // if it is open, the program starts when its write end is closed
   bool keep_descriptors;
   int death_signal;
   std::optional<mode_t> mask;
@@ -90,6 +91,11 @@ void CloseOnExecFrom(int first) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+  if (plan.hold.read_end >= 0) {
+    char none_comes = 0;
+    close(plan.hold.write_end);
+    while (read(plan.hold.read_end, &none_comes, 1) < 0 && errno == EINTR) continue;
+  }
   if (plan.mask) umask(*plan.mask);
   if (plan.stdin_fd >= 0) dup2(plan.stdin_fd, STDIN_FILENO);
   if (plan.stdout_fd >= 0) dup2(plan.stdout_fd, STDOUT_FILENO);
@@ -164,9 +170,10 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
   }
   const std::vector<char*> argv = Pointers(spec.argv);
   const std::vector<char*> environment = Pointers(spec.environment);
-  Pipe error, output, errors;
+  Pipe error, output, errors, hold;
   const int null_fd = spec.keep_stdin ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const bool opened = error.Open() && (!spec.capture_output || (output.Open() && errors.Open()));
+  const bool opened = error.Open() && (!spec.capture_output || (output.Open() && errors.Open())) &&
+                      (!spec.on_fork || hold.Open());
   const ChildPlan plan{.file = file.c_str(),
                        .argv = argv.data(),
                        .environment = environment.data(),
@@ -174,6 +181,7 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
                        .stdout_fd = output.write_end,
                        .stderr_fd = errors.write_end,
                        .error_fd = error.write_end,
+                       .hold = hold,
                        .keep_descriptors = spec.keep_descriptors,
                        .death_signal = spec.death_signal,
                        .mask = spec.mask,
@@ -181,7 +189,9 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
   const pid_t pid = opened ? fork() : -1;
   const int fork_error = errno;
   if (pid == 0) RunChild(plan);
+  if (pid > 0 && spec.on_fork) spec.on_fork(pid);
 
+  hold.CloseBoth();
   error.CloseWrite();
   output.CloseWrite();
   errors.CloseWrite();

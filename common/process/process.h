@@ -5,6 +5,7 @@
 // child_reaper.h waits for the exit.
 
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -25,6 +26,8 @@ struct ProcessSpec {
   // detach itself.
   bool leaves_daemons = false;
   std::optional<mode_t> mask{};  // umask; unset: ours
+  // Called with the process and group id before the program runs, which waits for the return.
+  std::function<void(pid_t pid)> on_fork{};
 };
 
 struct StartedProcess {

@@ -1,5 +1,7 @@
 #include "common/base/log.h"
 
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include "common/base/utf8.h"
@@ -38,6 +40,19 @@ TEST(Log, ValuesHaveNoControlCharacters) {
     EXPECT_EQ(Logged(LogFormat::kText, value), "message=" + std::string(text) + "\n") << value;
   }
   EXPECT_EQ(Logged(LogFormat::kJson, "\xFF\x1B"), "message\":\"\xEF\xBF\xBD\xEF\xBF\xBD\"}\n");
+}
+
+// A thread that hung until now may log while the process ends.
+TEST(Log, MayBeWrittenAfterStaticObjectsAreDestroyed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a new process, in which nothing has logged
+  const auto end = [] {
+    std::atexit([] { LogInfo("Ended late"); });  // runs after the destructors of newer objects
+    InitLog("test", "info", LogFormat::kText);
+    LogInfo("Ended");
+    std::exit(0);
+  };
+
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "Ended late");
 }
 
 TEST(Utf8, CharactersAreReadOneByOne) {

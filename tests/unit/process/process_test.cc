@@ -1,5 +1,7 @@
 #include <csignal>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -117,6 +119,30 @@ TEST(CapturedProcess, InheritsNoFileDescriptors) {
   EXPECT_EQ(shell.output.find(" " + std::to_string(pipe_ends[1]) + " "), std::string::npos);
   close(pipe_ends[0]);
   close(pipe_ends[1]);
+}
+
+TEST(StartProcess, TheProgramWaitsUntilOnForkReturns) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ProcessSpec spec;
+  spec.environment = {"PATH=/usr/bin:/bin"};
+  spec.argv = {"sh", "-c", "echo >&" + std::to_string(ends[1])};
+  spec.keep_descriptors = true;
+  pollfd printed{.fd = ends[0], .events = POLLIN, .revents = 0};
+  pid_t group = -1;
+  spec.on_fork = [&](pid_t pid) {
+    group = pid;
+    EXPECT_EQ(poll(&printed, 1, /*timeout=*/200), 0);
+  };
+
+  const auto started = StartProcess(spec);
+
+  ASSERT_TRUE(started.ok());
+  EXPECT_EQ(started->pid, group);
+  EXPECT_EQ(poll(&printed, 1, /*timeout=*/60'000), 1);
+  EXPECT_EQ(waitpid(group, nullptr, 0), group);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(StartProcess, SaysWhyAProgramCannotRun) {

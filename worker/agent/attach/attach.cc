@@ -208,13 +208,14 @@ void Attach::StartProgram() {
   for (const auto& [name, value] : own) spec.environment.push_back(name + '=' + value);
   spec.keep_stdin = true;
   spec.keep_descriptors = true;
+  // The agent learns the group even if this process is killed as soon as the program runs.
+  spec.on_fork = [this](pid_t group) { connection_->Send(control::AttachStarted{group}); };
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
       *reaper_, std::move(spec),
       {.on_output = [this](bool is_stderr, std::string_view data) { OnOutput(is_stderr, data); },
        .on_end = [this](ProcessEnd end, const LastLines& lines) { OnProgramEnd(end, lines); }});
   if (started.ok()) {
     program_ = *std::move(started);
-    connection_->Send(control::AttachStarted{program_->pid()});
     return;
   }
   ReportCannotStart(started.error().message);

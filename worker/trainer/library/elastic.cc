@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -341,7 +342,8 @@ void Elastic::Rank::Fail(const Error& error) {
 }
 
 std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Options options) {
-  InitLog(program_invocation_short_name, "info", LogFormat::kText);
+  static std::once_flag log;
+  std::call_once(log, InitLog, program_invocation_short_name, "info", LogFormat::kText);
   auto rank = std::make_unique<Rank>(std::move(options));
   try {
     if (const Result<void> joined = rank->Join(parameters); !joined.ok()) {
