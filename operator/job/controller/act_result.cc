@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "operator/job/controller/refusal.h"
+
 namespace ringmaster::job {
 
 namespace {
 
 // The initial delay of a retry after a refusal, or after a conflict with another client's write.
 constexpr std::chrono::milliseconds kLookAgain{10};
+// A busy API server recovers earlier, so shorter failures of creates are not reported.
+constexpr std::chrono::minutes kReportAfter{1};
 
 void UpdateMemory(const ActResult& result, const api::TrainingJob& job, const Plan& plan,
                   JobMemory& memory) {
@@ -48,6 +52,17 @@ std::optional<std::chrono::milliseconds> AfterRefusal(const Refusal& refusal, Cl
   return std::max(kLookAgain, std::chrono::ceil<std::chrono::milliseconds>(refusal.retry_at - now));
 }
 
+// Returns the refusal to report if all creates have failed for too long with transient errors.
+std::optional<Refusal> LastingFailure(const ActResult& result, Clock::Time now, JobMemory& memory) {
+  if (!result.create_error) return std::nullopt;
+  if (!memory.creates_fail_since || result.created) memory.creates_fail_since = now;
+  if (now - *memory.creates_fail_since < kReportAfter) return std::nullopt;
+  const int failures = memory.refusal ? memory.refusal->failures : 0;
+  Refusal refusal = RefusalOf(*result.create_error, false, failures, now);
+  refusal.retry_at = std::max(refusal.retry_at, now + result.create_error->retry_after);
+  return refusal;
+}
+
 }  // namespace
 
 Result<std::optional<std::chrono::milliseconds>> ApplyResult(const ActResult& result,
@@ -56,12 +71,20 @@ Result<std::optional<std::chrono::milliseconds>> ApplyResult(const ActResult& re
                                                              JobMemory& memory) {
   UpdateMemory(result, job, plan, memory);
   if (result.job_gone) return plan.requeue_after;
-  if (result.refusal) return AfterRefusal(*result.refusal, now, memory);
+  if (result.refusal) {
+    memory.creates_fail_since.reset();
+    return AfterRefusal(*result.refusal, now, memory);
+  }
+  if (const auto lasting = LastingFailure(result, now, memory)) {
+    return AfterRefusal(*lasting, now, memory);
+  }
   if (result.error) return *result.error;
   if (result.again) return LookAgain(memory);
   memory.looked_again = 0;
   const bool tried = plan.CreatesPods() || plan.create_services;
-  if (memory.refusal && (tried || memory.refusal->retry_at <= now)) {
+  const bool waits = memory.refusal && !tried && memory.refusal->retry_at > now;
+  if (!waits) memory.creates_fail_since.reset();
+  if (memory.refusal && !waits) {
     memory.refusal.reset();
     return LookAgain(memory);  // to update the condition, which still reports the refusal
   }

@@ -21,9 +21,11 @@ namespace ringmaster::job {
 struct ActResult {
   // Errors and notes of this plan.
   std::optional<Refusal> refusal;
-  std::optional<Error> error;  // transient error, for which the queue backs off
-  bool again = false;          // retry: stores are behind, or another client wrote an object first
+  std::optional<Error> error;         // transient error, for which the queue backs off
+  std::optional<Error> create_error;  // the first such error of a create that MayLast() (refusal.h)
+  bool again = false;  // retry: stores are behind, or another client wrote an object first
   bool job_gone = false;
+  bool created = false;               // whether an object was created
   std::set<std::string> taken_names;  // Pod names that other objects still have
   bool pin_changed = false;           // whether another object has the pin's name
 

@@ -119,7 +119,7 @@ void Creation::PostSecret() {
   // Accept an existing Secret: its name cannot be guessed, and Pods compare its content with the
   // hashes in their spec.
   if (stored.ok() || stored.error().kind == ErrorKind::kAlreadyExists) return;
-  requests_.NoteError(stored.error());
+  requests_.NoteNotCreated(kube::kSecrets, stored.error(), manifest);
 }
 
 // Creates the pin. An existing pin is used, even if its spec differs from the spec in the input.
@@ -174,6 +174,7 @@ void Creation::PostLauncher(int64_t term) {
   const Result<json> created = requests_.client().Create(kube::kPods, input_.job.ns, manifest);
   if (created.ok()) {
     launcher_uid_ = kube::GetString(*created, {"metadata", "uid"});
+    requests_.Note([](ActResult& result) { result.created = true; });
     return requests_.Wrote(kube::kPods, *created);
   }
   if (created.error().kind == ErrorKind::kAlreadyExists) {

@@ -57,7 +57,7 @@ void JobIsolation::Post() {
         requests_.client().Create(kube::kNetworkPolicies, requests_.job().ns, manifest);
     if (created.ok()) continue;
     if (created.error().kind != ErrorKind::kAlreadyExists) {
-      requests_.NoteError(created.error());
+      requests_.NoteNotCreated(kube::kNetworkPolicies, created.error(), manifest);
       isolated = false;
     } else if (!known) {
       isolated = Mend(manifest) && isolated;

@@ -64,6 +64,7 @@ std::optional<json> JobRequests::Create(const kube::Resource& resource, const js
   Result<json> created = tools_.client.Create(resource, job_.ns, manifest);
   if (created.ok()) {
     Wrote(resource, *created);
+    Note([](ActResult& result) { result.created = true; });
     return *std::move(created);
   }
   if (created.error().kind == ErrorKind::kAlreadyExists) {
@@ -146,6 +147,10 @@ void JobRequests::NoteNotCreated(const kube::Resource& resource, Error error,
     }
   }
   NoteError(error, of_pod);
+  if (!IsTransient(error) || !MayLast(error)) return;
+  Note([&](ActResult& result) {
+    if (!result.create_error) result.create_error = std::move(error);
+  });
 }
 
 void JobRequests::NoteRefusal(Refusal refusal) {

@@ -41,6 +41,7 @@ std::string ListOf(const std::vector<Violation>& violations) {
 }  // namespace
 
 bool IsTransient(const Error& error) {
+  if (IsFromPolicy(error)) return false;
   switch (error.kind) {
     case ErrorKind::kForbidden:
     case ErrorKind::kInvalid:
@@ -60,9 +61,14 @@ bool IsFromPolicy(const Error& error) {
          error.message.find("ValidatingAdmissionPolicy '") != std::string::npos;
 }
 
+bool MayLast(const Error& error) {
+  return error.kind == ErrorKind::kThrottled || error.kind == ErrorKind::kConflict ||
+         (error.kind == ErrorKind::kTimeout && error.message.find("HTTP 504") != std::string::npos);
+}
+
 bool CertainlyNotCreated(const Error& error) {
   return !IsTransient(error) || IsOfBrokenWebhook(error) || error.kind == ErrorKind::kThrottled ||
-         error.kind == ErrorKind::kUnauthorized;
+         error.kind == ErrorKind::kConflict || error.kind == ErrorKind::kUnauthorized;
 }
 
 Refusal MakeRefusal(RefusalCause cause, std::string message, int failures, Clock::Time now) {

@@ -21,13 +21,19 @@ bool IsTransient(const Error& error);
 bool IsOfBrokenWebhook(const Error& error);
 
 // Returns true if an admission webhook or a ValidatingAdmissionPolicy rejected the request, even if
-// it answered with the HTTP status of an invalid object: another try may be admitted.
+// it answered with the HTTP status of an invalid object or of a busy server: another try may be
+// admitted.
 bool IsFromPolicy(const Error& error);
+
+// Returns true if the API server rejected a create with a transient error that may last, such as
+// HTTP 429. Excludes errors of an unreachable server, in which a status cannot be written either.
+bool MayLast(const Error& error);
 
 // Returns true if the server certainly did not create the object.
 bool CertainlyNotCreated(const Error& error);
 
-// Returns the refusal for an error. REQUIRES: !IsTransient(error) or IsOfBrokenWebhook(error).
+// Returns the refusal for an error. REQUIRES: !IsTransient(error), IsOfBrokenWebhook(error), or
+// MayLast(error) and creates have failed for long.
 // `failures`: consecutive refusals before this one. `of_pod`: the object was a Pod, whose content
 // comes from the user's template.
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);

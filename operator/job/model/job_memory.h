@@ -113,6 +113,7 @@ struct RemovalMemory {
 
 struct JobMemory {
   std::optional<Refusal> refusal;
+  std::optional<Clock::Time> creates_fail_since;  // when creates began to fail (act_result.cc)
   std::optional<RunPin> pin;  // keeps the run's spec; unset: not found, or not looked up
   bool pin_sought = false;    // whether the pin was looked up
   int looked_again = 0;       // consecutive early retries because the stores were behind

@@ -74,6 +74,71 @@ TEST(ActResult, ARefusalComesBeforeAnErrorAndAJobThatIsGoneBeforeBoth) {
             ErrorKind::kUnavailable);
 }
 
+TEST(ActResult, CreatesThatFailForAMinuteAreReportedAndRetriedLikeARefusal) {
+  Scene scene;
+  const auto fails = [&] {
+    return !ApplyResult(scene.result, scene.job, scene.plan, scene.now, scene.memory).ok();
+  };
+  const ActResult failed{
+      .error = Error{ErrorKind::kThrottled, "HTTP 429: busy", "", seconds(5)},
+      .create_error = Error{ErrorKind::kThrottled, "HTTP 429: busy", "", seconds(5)}};
+  scene.result = failed;
+  EXPECT_TRUE(fails());
+  scene.now += seconds(59);
+  EXPECT_TRUE(fails());
+  EXPECT_FALSE(scene.memory.refusal);
+
+  scene.now += seconds(1);
+  EXPECT_EQ(scene.ApplyResult(), milliseconds(10)) << "for the condition";
+  ASSERT_TRUE(scene.memory.refusal);
+  EXPECT_EQ(scene.memory.refusal->cause, RefusalCause::kOther);
+  EXPECT_EQ(scene.memory.refusal->message, "HTTP 429: busy");
+  EXPECT_EQ(scene.memory.refusal->retry_at, scene.now + seconds(5)) << "as the server asks";
+
+  scene.result = {};
+  EXPECT_EQ(scene.ApplyResult(), seconds(30)) << "the plan creates nothing before the retry";
+  scene.result = failed;
+  EXPECT_FALSE(fails());
+  EXPECT_EQ(scene.memory.refusal->failures, 2);
+
+  scene.result = {};
+  scene.plan.create_services = true;
+  (void)scene.ApplyResult();
+  EXPECT_FALSE(scene.memory.refusal) << "the creates have succeeded";
+  scene.result = failed;
+  EXPECT_TRUE(fails()) << "a later failure is another one";
+}
+
+TEST(ActResult, CreatesOfWhichSomeSucceedDoNotCountAsFailing) {
+  Scene scene;
+  scene.result.error = scene.result.create_error = Error{ErrorKind::kConflict, "HTTP 409: changed"};
+  scene.result.created = true;
+
+  for (int minute = 0; minute < 3; ++minute) {
+    EXPECT_FALSE(ApplyResult(scene.result, scene.job, scene.plan, scene.now, scene.memory).ok());
+    scene.now += std::chrono::minutes(1);
+  }
+
+  EXPECT_FALSE(scene.memory.refusal);
+}
+
+TEST(ActResult, ARefusalBetweenFailedCreatesStartsTheirMinuteAnew) {
+  Scene scene;
+  scene.result.error = scene.result.create_error = Error{ErrorKind::kConflict, "HTTP 409: changed"};
+  const auto fails = [&] {
+    return !ApplyResult(scene.result, scene.job, scene.plan, scene.now, scene.memory).ok();
+  };
+  ASSERT_TRUE(fails());
+  scene.now += seconds(61);
+  scene.result.refusal = Quota(scene.now);
+  ASSERT_FALSE(fails());
+
+  scene.result.refusal.reset();
+
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(scene.memory.refusal->cause, RefusalCause::kQuotaExceeded);
+}
+
 TEST(ActResult, AWriteOfReportsUsesTheirBudgetAndProgressHasItsTime) {
   Scene scene;
   scene.plan.of_reports = true;

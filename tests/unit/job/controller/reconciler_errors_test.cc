@@ -110,6 +110,41 @@ TEST(Reconciler, AJobWhosePodsNeedABrokenWebhookSaysSoAndTriesAgain) {
   EXPECT_EQ(StatusOf(api).launcher_term, 1);
 }
 
+// controller-runtime answers with 500 if a webhook's handler fails.
+TEST(Reconciler, AJobWhosePodsAWebhookDeniesWithAServerErrorSaysSo) {
+  FakeApi api;
+  Operator op(api);
+  api.refuse_create[kPodsPath] = {500, "admission webhook \"w\" denied the request: no cache"};
+  op.Settle();
+  EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonForbidden);
+
+  ExpectPodsOnceTheyAreAdmitted(api, op);
+  EXPECT_EQ(StatusOf(api).launcher_term, 1);
+}
+
+TEST(Reconciler, AJobWhoseCreatesFailForAMinuteSaysSoAndTriesAgain) {
+  for (const char* refused : {kPodsPath, kServicesPath, kSecretsPath, kPoliciesPath}) {
+    for (const int status : {409, 429, 504}) {
+      const std::string what = std::string(refused) + " " + std::to_string(status);
+      FakeApi api;
+      Operator op(api, "", {}, kIsolated);
+      api.refuse_create[refused] = {status, "try again later"};
+      op.Settle();
+      EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonApiError) << what;
+
+      op.clock.Advance(std::chrono::seconds(61));
+      op.Settle();
+      EXPECT_EQ(ConditionOf(api, api::kWorkersReady).reason, api::kReasonApiError) << what;
+      EXPECT_NE(ConditionOf(api, api::kWorkersReady).message.find("try again later"),
+                std::string::npos)
+          << what;
+
+      ExpectPodsOnceTheyAreAdmitted(api, op);
+      EXPECT_NE(ConditionOf(api, api::kWorkersReady).reason, api::kReasonApiError) << what;
+    }
+  }
+}
+
 TEST(Reconciler, ARefusedDeleteIsReportedAtOnceAndThenRetriedWithABackOff) {
   FakeApi api;
   Operator op(api);

@@ -43,6 +43,7 @@ inline constexpr char kPinsPath[] = "/apis/apps/v1/namespaces/team-a/controllerr
 inline constexpr char kPinPath[] =
     "/apis/apps/v1/namespaces/team-a/controllerrevisions/digits-run-job-uid";
 inline constexpr char kServicesPath[] = "/api/v1/namespaces/team-a/services";
+inline constexpr char kSecretsPath[] = "/api/v1/namespaces/team-a/secrets";
 
 inline constexpr char kProfilesPath[] =
     "/apis/ringmaster.dev/v1alpha1/namespaces/ringmaster-system/trainingprofiles";

@@ -42,6 +42,14 @@ TEST(Refusal, NamesItsReason) {
        true,
        RefusalCause::kForbidden,
        api::kReasonForbidden},
+      {{ErrorKind::kUnavailable, "admission webhook \"w\" denied the request: it cannot tell"},
+       true,
+       RefusalCause::kForbidden,
+       api::kReasonForbidden},
+      {{ErrorKind::kThrottled, "admission webhook \"w\" denied the request: too many Pods"},
+       true,
+       RefusalCause::kForbidden,
+       api::kReasonForbidden},
       {{ErrorKind::kInvalid, "x"}, false, RefusalCause::kOther, api::kReasonApiError},
       {{ErrorKind::kNotFound, "namespace"}, true, RefusalCause::kOther, api::kReasonApiError},
   };
@@ -102,8 +110,17 @@ TEST(Refusal, BacksOffUpToAMinute) {
 TEST(Refusal, OnlySomeErrorsProveThatNothingWasCreated) {
   EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kForbidden, ""}));
   EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kThrottled, ""}));
+  EXPECT_TRUE(CertainlyNotCreated({ErrorKind::kConflict, ""}));
   EXPECT_FALSE(CertainlyNotCreated({ErrorKind::kTimeout, ""}));
   EXPECT_FALSE(CertainlyNotCreated({ErrorKind::kUnavailable, ""}));
+}
+
+TEST(Refusal, OnlyAnswersOfTheServerMayLast) {
+  EXPECT_TRUE(MayLast({ErrorKind::kThrottled, "HTTP 429: busy"}));
+  EXPECT_TRUE(MayLast({ErrorKind::kConflict, "HTTP 409: the quota was changed"}));
+  EXPECT_TRUE(MayLast({ErrorKind::kTimeout, "while creating pods: HTTP 504: too slow"}));
+  EXPECT_FALSE(MayLast({ErrorKind::kTimeout, "deadline exceeded"}));
+  EXPECT_FALSE(MayLast({ErrorKind::kUnavailable, "HTTP 503: no API server"}));
 }
 
 }  // namespace
