@@ -26,6 +26,20 @@ void CopyFields(const json* from, std::initializer_list<const char*> fields, jso
   }
 }
 
+// Copies the workers' labels and annotations, which policies of the cluster may require.
+void CopyMetadata(const json& user, json& metadata) {
+  const std::string apparmor = "container.apparmor.security.beta.kubernetes.io/";
+  for (const char* map : {"labels", "annotations"}) {
+    const json* entries = kube::Find(user, {"metadata", map});
+    if (entries == nullptr || !entries->is_object()) continue;
+    for (const auto& [key, value] : entries->items()) {
+      // The API server rejects a profile of a container that the Pod does not have.
+      if (key.starts_with(apparmor) && key != apparmor + control::kWorkerContainer) continue;
+      metadata[map][key] = value;
+    }
+  }
+}
+
 json ContainerOf(const api::TrainingJob& job, const json* of_worker) {
   const auto variable = [](const char* name, const std::string& value) {
     return json{{"name", name}, {"value", value}};
@@ -77,6 +91,7 @@ json RemovalPod(const JudgedJob& judged, const Injection& injection) {
                {api::kLabelJobName, job.name},
                {api::kLabelJobUid, job.uid},
                {api::kLabelRole, api::kRoleCleanUp}}}}}};
+  CopyMetadata(user, pod["metadata"]);
   json& spec = pod["spec"] = {{"restartPolicy", "Never"},
                               {"automountServiceAccountToken", false},
                               {"enableServiceLinks", false},

@@ -131,6 +131,25 @@ TEST(RemovalPod, RunsAsTheWorkersUserWhereWorkersMayRun) {
   EXPECT_EQ(container["env"].dump().find("\"A\""), std::string::npos);
 }
 
+TEST(RemovalPod, HasTheLabelsAndAnnotationsThatPoliciesMayRequireOfTheWorkers) {
+  const std::string apparmor = "container.apparmor.security.beta.kubernetes.io/";
+  const json annotations{{"sidecar.istio.io/inject", "false"},
+                         {apparmor + "worker", "runtime/default"},
+                         {apparmor + "sidecar", "runtime/default"}};
+  const json given{{"metadata", {{"labels", {{"team", "vision"}}}, {"annotations", annotations}}}};
+
+  const json pod =
+      PodOf(JobBuilder().Checkpoint({.volume_json = kVolume}).WorkerTemplate(given.dump()).Build());
+
+  const json& metadata = pod["metadata"];
+  EXPECT_EQ(metadata["labels"]["team"], "vision");
+  EXPECT_EQ(metadata["labels"][api::kLabelManagedBy], api::kManagedBy);
+  EXPECT_EQ(metadata["labels"][api::kLabelRole], api::kRoleCleanUp);
+  EXPECT_EQ(metadata["annotations"],
+            json({{"sidecar.istio.io/inject", "false"}, {apparmor + "worker", "runtime/default"}}))
+      << "the Pod has no sidecar";
+}
+
 TEST(RemovalPod, RunsInTheSandboxOfTheWorkers) {
   const json local{{"type", "Localhost"}, {"localhostProfile", "training"}};
   const json worker{{"name", "worker"},
