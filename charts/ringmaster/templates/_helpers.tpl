@@ -37,10 +37,14 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end -}}
 
-{{/* The version of an image (.of, the value of .key): its digest, or its tag, which defaults to .tag. */}}
+{{/* The version of an image (.of, the value of .key): its digest, or its tag, which defaults to .tag. Rejects a registry in its repository after another. */}}
 {{- define "ringmaster.imageVersion" -}}
 {{- if and .of.tag .of.digest -}}
 {{- fail (printf "%s.tag is set, but so is %s.digest, which the chart of a release sets by default and which takes precedence: set only one of them; to use the tag: --set %s.digest= --set %s.tag=%s" .key .key .key .key .of.tag) -}}
+{{- end -}}
+{{- $registry := regexFind "^[^/]*[.:][^/]*/|^localhost/" .of.repository | trimSuffix "/" -}}
+{{- if and $registry (or .of.registry (ne .key "image")) -}}
+{{- fail (printf "%s.repository starts with a registry, but it is appended to another registry, %s.registry or its default: write --set %s.registry=%s --set %s.repository=%s" .key .key .key $registry .key (trimPrefix (printf "%s/" $registry) .of.repository)) -}}
 {{- end -}}
 {{- if .of.digest }}@{{ .of.digest }}{{ else }}:{{ .of.tag | default .tag }}{{ end -}}
 {{- end -}}
