@@ -67,6 +67,11 @@ class LineConnection {
   // connection if the queue exceeds max_queued_bytes or the message exceeds the line limit.
   virtual void Send(const Message& message) = 0;
 
+  // Like Send(), but the kernel has the message on return, so that the peer gets it even if this
+  // process is then killed. If messages are queued, they come first, and this equals Send(). Only
+  // for unix sockets.
+  virtual void SendNow(const Message& message) = 0;
+
   // Like Send(), for a message to many connections, which share one copy of its bytes.
   virtual void SendShared(const SharedLine& line) = 0;
 

@@ -58,6 +58,17 @@ class LineStream final : public LineConnection,
     WriteSoon();
   }
 
+  void SendNow(const Message& message) override {
+    if (writing_) return Send(message);
+    if (state_ != State::kOpen) return;
+    const std::string line = Encode(message) + '\n';
+    if (!MayQueue(TypeName(message), line.size())) return;
+    boost::system::error_code error;
+    boost::asio::write(stream_, boost::asio::buffer(line), error);
+    queued_bytes_ -= line.size();
+    if (error) Close("the connection broke: " + error.message());
+  }
+
   void SendShared(const SharedLine& line) override {
     if (state_ != State::kOpen || !MayQueue(line.type, line.text->size())) return;
     if (line.text->size() < kJoinedBytes && !queue_.empty() && queue_.back().shared == nullptr) {

@@ -122,6 +122,24 @@ TEST_F(LineConnections, CarryLinesAlmostAsLongAsTheLimit) {
   EXPECT_EQ(std::get<RankOutput>(server.messages[0]).data.size(), 700U << 10);
 }
 
+TEST_F(LineConnections, GiveTheKernelAMessageThatIsSentNow) {
+  boost::asio::local::stream_protocol::acceptor acceptor(
+      io, boost::asio::local::stream_protocol::endpoint(socket));
+  DialUnix(io, socket, {}, [this](Result<Connection> dialled) { client.Take(*dialled); });
+  ASSERT_TRUE(Until([this] { return client.connection != nullptr; }));
+  const auto raw = acceptor.accept();
+
+  client.connection->SendNow(RankDone{{1, 1}, 1});  // the event loop does not run from here
+
+  const std::size_t line = Encode(RankDone{{1, 1}, 1}).size() + 1;
+  EXPECT_EQ(raw.available(), line);
+  EXPECT_EQ(client.connection->queued_bytes(), 0U);
+  client.connection->Send(RankDone{{1, 1}, 1});
+  client.connection->SendNow(RankDone{{1, 1}, 1});
+  EXPECT_EQ(raw.available(), line) << "a queued message is first";
+  EXPECT_TRUE(Until([&] { return raw.available() == 3 * line; }));
+}
+
 TEST_F(LineConnections, KeepTheOrderOfSharedAndOwnLines) {
   ConnectUnix();
   const SharedLine shared(Welcome{3, 250});

@@ -209,7 +209,7 @@ void Attach::StartProgram() {
   spec.keep_stdin = true;
   spec.keep_descriptors = true;
   // The agent learns the group even if this process is killed as soon as the program runs.
-  spec.on_fork = [this](pid_t group) { connection_->Send(control::AttachStarted{group}); };
+  spec.on_fork = [this](pid_t group) { connection_->SendNow(control::AttachStarted{group}); };
   Result<std::shared_ptr<CapturedProcess>> started = CapturedProcess::Start(
       *reaper_, std::move(spec),
       {.on_output = [this](bool is_stderr, std::string_view data) { OnOutput(is_stderr, data); },

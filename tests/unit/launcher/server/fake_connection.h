@@ -17,6 +17,7 @@ class FakeConnection final : public control::LineConnection {
  public:
   void Start(Handlers chosen) override { handlers = std::move(chosen); }
   void Send(const control::Message& message) override { sent.emplace_back(TypeName(message)); }
+  void SendNow(const control::Message& message) override { Send(message); }
   void SendShared(const control::SharedLine& line) override { sent.emplace_back(line.type); }
   void Close(const std::string& reason) override { closed = reason; }
   void Finish(const std::string& reason) override { finished = reason; }
