@@ -274,7 +274,7 @@ checkpoint_folder.Folder.save = slow
         """Returns a job of two ranks that keeps checkpoints, its ranks, and a function that returns the steps of its checkpoints."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        job, ranks = self.job(2, *arguments, script=self.SLOW + script.replace("global_batch=24", "global_batch=24, timeout=1"),
+        job, ranks = self.job(2, *arguments, script=self.SLOW + script.replace("global_batch=24", "global_batch=24, timeout=2"),
                               RINGMASTER_CHECKPOINT_DIR=folder.name, **environment)
         job.world(ranks)
         return job, ranks, lambda: [step for step in range(100) if any(

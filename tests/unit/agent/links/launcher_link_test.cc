@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/control/test_certificate.h"
 
 namespace ringmaster::agent {
@@ -71,7 +72,7 @@ class LauncherLinkTest : public testing::Test {
 
   template <typename Done>
   bool Until(Done done) {
-    const auto limit = std::chrono::steady_clock::now() + 20s;
+    const auto limit = std::chrono::steady_clock::now() + 20s * Patience();
     while (!done() && std::chrono::steady_clock::now() < limit) io.run_one_for(50ms), io.restart();
     return done();
   }
@@ -110,7 +111,7 @@ TEST_F(LauncherLinkTest, SendsAHelloAndTheHeartbeatsThatTheWelcomeAsksFor) {
 }
 
 TEST_F(LauncherLinkTest, ReportsOnceThatNoLauncherCameBack) {
-  unreachable_after = 300ms;
+  unreachable_after = 300ms * Patience();
   StartLink();
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
   accepteds[0]->connection->Close("a short break");
@@ -120,18 +121,18 @@ TEST_F(LauncherLinkTest, ReportsOnceThatNoLauncherCameBack) {
 
   ASSERT_TRUE(Until([this] { return unreachable > 0; }));
   EXPECT_EQ(terms.size(), 2U);
-  io.run_for(400ms);
+  io.run_for(400ms * Patience());
   EXPECT_EQ(unreachable, 1);
 }
 
 TEST_F(LauncherLinkTest, AShortBreakIsNoEnd) {
-  unreachable_after = 500ms;
+  unreachable_after = 500ms * Patience();
   StartLink();
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
   accepteds[0]->connection->Close("a short break");
   ASSERT_TRUE(Until([this] { return terms.size() == 2; }));
 
-  io.run_for(800ms);
+  io.run_for(800ms * Patience());
 
   EXPECT_EQ(unreachable, 0);
 }
@@ -145,18 +146,19 @@ TEST_F(LauncherLinkTest, SilenceEndsAConnectionAndItIsDialledAgain) {
 }
 
 TEST_F(LauncherLinkTest, ALauncherWithRareHeartbeatsIsNotSilentBetweenThem) {
-  answer = control::Welcome{3, 600};
+  answer = control::Welcome{3, 600 * Patience()};
   StartLink(100ms);
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
 
-  io.run_for(1500ms);  // the limit is four heartbeats: 2400 ms
+  io.run_for(1500ms);  // the limit is four heartbeats: at least 2400 ms
 
   EXPECT_FALSE(accepteds[0]->closed);
   EXPECT_EQ(terms.size(), 1U);
 }
 
 TEST_F(LauncherLinkTest, ALauncherThatIsPatientWithItsWorkersMayBeSilentForAsLong) {
-  answer = control::Welcome{.term = 3, .heartbeat_millis = 10, .lost_after_millis = 2000};
+  answer =
+      control::Welcome{.term = 3, .heartbeat_millis = 10, .lost_after_millis = 2000 * Patience()};
   StartLink(100ms);
   ASSERT_TRUE(Until([this] { return terms.size() == 1; }));
 

@@ -18,6 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/agent/process_table/child.h"
 #include "worker/trainer/telemetry/position.h"
 
@@ -247,7 +248,7 @@ TEST(StackCapture, WaitsNotLongForAThreadThatDoesNotAnswer) {
   });
   WaitUntilAsleep(rank.pid());
 
-  const StackCapture::Limits limits{.all = 30s, .thread = 500ms, .threads = 64};
+  const StackCapture::Limits limits{.all = 30s, .thread = 500ms * Patience(), .threads = 64};
   const Captured captured = Capture(rank.pid(), page, limits);
 
   const std::size_t second = captured.text.find(" answers,");
@@ -286,13 +287,13 @@ std::unique_ptr<const Child> RankThatWritesAllStacks(const RankPage& page, bool 
 }
 
 TEST(StackCapture, AsksARankOnceThatWritesTheStacksOfAllThreads) {
-  constexpr StackCapture::Limits kShort{.all = 30s, .thread = 300ms, .threads = 64};
+  const StackCapture::Limits limits{.all = 30s, .thread = 300ms * Patience(), .threads = 64};
   for (const bool first_answers : {true, false}) {
     const auto page = MakePage();
     const auto rank = RankThatWritesAllStacks(*page, first_answers);
 
     for (int i = 0; i < 2; ++i) {
-      const std::string text = Capture(rank->pid(), page, kShort).text;
+      const std::string text = Capture(rank->pid(), page, limits).text;
 
       EXPECT_THAT(text, StartsWith("Thread 0x7f (most recent call first):\n  in stuck\nthread "));
       EXPECT_THAT(text, HasSubstr("thread " + std::to_string(rank->pid()) + " "));

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/trainer/comm/communicator_tests.h"
 #include "tests/unit/trainer/memory_store.h"
 #include "tests/unit/trainer/temporary_folder.h"
@@ -91,7 +92,7 @@ TEST_F(SharedMemoryTest, NamesThePeerThatNeverCameWhereItIsOnlyOne) {
       // The first `absent` ranks are missing, including rank 0, which creates the memory.
       const bool comes = world.rank > 1 || (absent == 1 && world.rank == 1);
       if (!comes) return;
-      SharedMemoryCommunicator communicator(world, In(seconds(1)), abandoned_connects);
+      SharedMemoryCommunicator communicator(world, In(seconds(1) * Patience()), abandoned_connects);
 
       EXPECT_FALSE(communicator.Barrier(In(kFar))->Wait().ok());
 
@@ -127,12 +128,12 @@ TEST_F(SharedMemoryTest, IsAbandonedWhileItConnects) {
   world.store = std::make_shared<MemoryStore>();
   const auto start = steady_clock::now();
   {
-    SharedMemoryCommunicator communicator(world, In(seconds(3)), abandoned_connects);
+    SharedMemoryCommunicator communicator(world, In(seconds(3) * Patience()), abandoned_connects);
     const WorkHandle work = communicator.Barrier(In(kFar));
     communicator.Abort("a newer epoch");
     EXPECT_EQ(work->Wait().error().kind, ErrorKind::kCancelled);
   }
-  EXPECT_LT(steady_clock::now() - start, seconds(2));
+  EXPECT_LT(steady_clock::now() - start, seconds(2) * Patience());
 }
 
 // Rank 1 is a separate process, which is killed between two operations. Rank 0 gets no message.

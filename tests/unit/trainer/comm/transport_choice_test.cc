@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/patience.h"
 #include "tests/unit/trainer/memory_store.h"
 
 namespace ringmaster::trainer {
@@ -101,7 +102,7 @@ TEST(TransportChoice, WhoInsistsOnMemoryIsRefusedWhereItCannotBe) {
         EXPECT_EQ(met.error().kind, ErrorKind::kInvalid);
         EXPECT_THAT(met.error().message, ::testing::HasSubstr("remove --transport=shared-memory"));
       },
-      std::chrono::seconds(3));
+      std::chrono::seconds(3) * Patience());
 
   World elsewhere;
   elsewhere.size = 2;
