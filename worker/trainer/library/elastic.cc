@@ -4,14 +4,15 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/control/pod_contract.h"
 #include "worker/trainer/checkpoint/state_keeper.h"
@@ -358,7 +359,12 @@ std::unique_ptr<Elastic> Elastic::Start(std::vector<at::Tensor> parameters, Opti
 Elastic::Elastic(std::unique_ptr<Rank> rank) : rank_(std::move(rank)) {}
 Elastic::~Elastic() {
   if (rank_->Leave()) return;
-  std::thread([rank = std::move(rank_)]() mutable { rank.reset(); }).detach();
+  // Threads that hang may use the rank until the process has ended, and LibTorch's static objects
+  // are destroyed before that. So the rank is never destroyed.
+  static Mutex& mutex = *new Mutex;
+  static auto& left = *new std::vector<std::unique_ptr<Rank>>;
+  const MutexLock lock(mutex);
+  left.push_back(std::move(rank_));
 }
 
 std::optional<Elastic::Share> Elastic::Begin() try {
