@@ -204,7 +204,7 @@ class ElasticJob : public LoggedTest {
     const Epoch before = LastStep().epoch;
 
     const auto killed = steady_clock::now();
-    ASSERT_EQ(kill(RankOf(job, 1), SIGKILL), 0);
+    ASSERT_TRUE(SendSignal(RankOf(job, 1), SIGKILL));
 
     ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, killed, what));
     ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 3, before));
@@ -259,8 +259,8 @@ TEST_F(ElasticJob, ContinuesWithoutTwoOfFourRanksKilledAtOnceWithTwoOnAWorker) {
   const Epoch before = LastStep().epoch;
 
   const auto killed = steady_clock::now();
-  ASSERT_EQ(kill(RankOf(job, 0), SIGKILL), 0);
-  ASSERT_EQ(kill(RankOf(job, 1), SIGKILL), 0);
+  ASSERT_TRUE(SendSignal(RankOf(job, 0), SIGKILL));
+  ASSERT_TRUE(SendSignal(RankOf(job, 1), SIGKILL));
 
   ASSERT_NO_FATAL_FAILURE(ExpectGoesOn(job, before, killed, "two ranks were killed"));
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 4, before));
@@ -483,7 +483,7 @@ TEST_F(ElasticJob, ResumesFromItsSnapshotsIfAllRanksAreKilled) {
   const Epoch before = LastStep().epoch;
 
   const std::array ranks = {RankOf(job, 0), RankOf(job, 1)};
-  for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGKILL), 0);
+  for (const pid_t rank : ranks) ASSERT_TRUE(SendSignal(rank, SIGKILL));
 
   ASSERT_NO_FATAL_FAILURE(ExpectTrainsWith(job, 2, before));
   // The interval of snapshots depends on their cost, and so on the load of the machine.

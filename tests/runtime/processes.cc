@@ -97,6 +97,8 @@ void Process::Kill() {
 
 std::string Process::Log() const { return ReadFile(log_file_); }
 
+bool SendSignal(pid_t pid, int signal) { return pid > 0 && kill(pid, signal) == 0; }
+
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
   using std::chrono::milliseconds;
   const auto begin = std::chrono::steady_clock::now();

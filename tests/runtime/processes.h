@@ -49,6 +49,10 @@ class Process {
   std::optional<Outcome> outcome_;
 };
 
+// Sends the signal, and returns whether that succeeded. Unlike kill(), refuses -1, the pid of a
+// process that was not found: kill() would send the signal to all processes of the machine.
+bool SendSignal(pid_t pid, int signal);
+
 // Returns whether `condition` became true within `limit` times Patience(). Checks every 20 ms at
 // first, and every 100 ms later.
 bool WaitUntil(std::chrono::milliseconds limit, const std::function<bool()>& condition);

@@ -101,7 +101,7 @@ TEST_F(StallJob, ContinuesWithoutAStoppedRankWhichRejoins) {
   const pid_t rank = RankOf(job, 1);
 
   const auto stopped = steady_clock::now();
-  ASSERT_EQ(kill(rank, SIGSTOP), 0);
+  ASSERT_TRUE(SendSignal(rank, SIGSTOP));
 
   const LauncherStatus status = AwaitNextWorld(job, before);
   const auto seen = std::chrono::duration_cast<milliseconds>(steady_clock::now() - stopped);

@@ -154,7 +154,7 @@ TEST_F(Versions, AgentsLauncherAndRanksOfOtherVersionsContinueAndSurviveALoss) {
     EXPECT_EQ(job.Status().epoch, before) << mode << " disturbed the world";
     EXPECT_EQ(Ranks(job), ranks) << mode << " disturbed a rank";
 
-    ASSERT_EQ(kill(ranks.at(1), SIGKILL), 0);
+    ASSERT_TRUE(SendSignal(ranks.at(1), SIGKILL));
     ASSERT_NO_FATAL_FAILURE(ExpectFour(job, before)) << mode;
   }
   // The replaced worker's agent sends its hello as an older version does.
