@@ -7,7 +7,7 @@ new_namespace foreign
 
 cluster=$("$(dirname "$0")/job_cluster.sh" name)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+clean_up() { rm -rf "$work"; }
 mkdir -p "$work/root/bin"
 cp /bin/busybox "$work/root/bin/"
 "$work/root/bin/busybox" --install -s "$work/root/bin"
