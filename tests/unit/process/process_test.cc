@@ -126,7 +126,7 @@ TEST(StartProcess, TheProgramWaitsUntilOnForkReturns) {
   ASSERT_EQ(pipe(ends), 0);
   ProcessSpec spec;
   spec.environment = {"PATH=/usr/bin:/bin"};
-  spec.argv = {"sh", "-c", "echo >&" + std::to_string(ends[1])};
+  spec.argv = {"sh", "-c", "echo >/proc/self/fd/" + std::to_string(ends[1])};
   spec.keep_descriptors = true;
   pollfd printed{.fd = ends[0], .events = POLLIN, .revents = 0};
   pid_t group = -1;
