@@ -9,6 +9,7 @@ train=$1 audit=$2 merge=$3
 folder=$(mktemp -d)
 trap 'exec 9>&-; umount -l "$folder/volume" 2>/dev/null || true; rm -rf "$folder"' EXIT
 export OMP_NUM_THREADS=1
+patience=${RINGMASTER_PATIENCE:-1}
 
 fail() {
   echo "by_hand_test.sh: $1" >&2
@@ -18,11 +19,11 @@ fail() {
 digits=(--device=cpu --generated-samples=256 --global-batch=96 --seed=3 --log-every=1)
 
 at_step() { # step, step-log: waits until the step is in the log
-  for _ in $(seq 1200); do
+  for _ in $(seq $((1200 * patience))); do
     ! grep -s "\"step\":$1[,}]" "$2" >/dev/null || return 0
     sleep 0.05
   done
-  fail "step $1 did not complete within a minute"
+  fail "step $1 did not complete in time"
 }
 
 echo "# two ranks over Gloo and through memory"
@@ -62,7 +63,7 @@ grep 'rank 1 has left the world' "$folder/survivor-0" >/dev/null || { cat "$fold
 
 echo "# a rank that loses its peer while its volume hangs"
 mkdir "$folder/volume"
-pids=() limit=(timeout -s KILL 60)
+pids=() limit=(timeout -s KILL $((60 * patience)))
 for rank in 0 1; do
   "${limit[@]}" "$train" --world-size=2 --rank=$rank --store="$folder/store-hung" "${digits[@]}" --steps=100000 \
     --checkpoint-dir="$folder/volume" --checkpoint-every=1 --step-log="$folder/hung-$rank" &

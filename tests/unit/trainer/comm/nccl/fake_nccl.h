@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fakes/patience.h"
 #include "worker/trainer/comm/nccl/nccl_runtime.h"
 
 namespace ringmaster::trainer {
@@ -425,8 +426,8 @@ struct FakeRank {
     device = owned.get();
     runtime = std::make_shared<NcclRuntime>(
         nccl.Api(), std::move(owned),
-        NcclRuntime::Options{.abort_limit = std::chrono::milliseconds(200),
-                             .revoke_limit = std::chrono::milliseconds(100),
+        NcclRuntime::Options{.abort_limit = std::chrono::milliseconds(200) * Patience(),
+                             .revoke_limit = std::chrono::milliseconds(100) * Patience(),
                              .end_process = [this](const std::string& what) {
                                const std::lock_guard lock(mutex);
                                ended_for = what;
