@@ -18,7 +18,9 @@
 namespace ringmaster::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kPreflightLimit{10'000};  // long enough for a slow node
+// Long enough for a slow node and an image whose files are fetched when they are read.
+constexpr std::chrono::milliseconds kPreflightLimit{30'000};
+constexpr std::chrono::milliseconds kAnswerLimit{10'000};
 constexpr std::chrono::milliseconds kAnswerGrace{100};
 constexpr std::size_t kLongestAnswer = 64 << 10;
 
@@ -182,7 +184,7 @@ void WorkerReadiness::Ask(std::vector<std::string> argv, std::vector<std::string
                                   },
                               .on_end = [ended](ProcessEnd, const LastLines&) { ended(); }});
   if (!asked.ok()) return ended();
-  const auto limit = std::make_shared<boost::asio::steady_timer>(io_, kPreflightLimit);
+  const auto limit = std::make_shared<boost::asio::steady_timer>(io_, kAnswerLimit);
   limit->async_wait([limit, process = *asked](const boost::system::error_code& cancelled) {
     if (!cancelled) process->Stop(kAnswerGrace);
   });

@@ -84,6 +84,60 @@ TEST(Preflight, ACheckThatHangsIsAFindingWhenTimeIsUp) {
   EXPECT_THAT(findings[0].message, HasSubstr("(stuck)"));
 }
 
+TEST(Preflight, AFailureIsReportedAlthoughAnotherCheckHangs) {
+  std::promise<void> let_go;
+  g_let_go = &let_go;
+  const Config config = WithPath("/nowhere");
+  const auto began = std::chrono::steady_clock::now();
+  boost::asio::io_context io;
+  std::vector<Finding> findings;
+  Preflight preflight(io, config,
+                      {{"bad",
+                        [](const Config&) {
+                          return std::optional<Finding>({"bad", "is bad"});
+                        }},
+                       {"stuck",
+                        [](const Config&) -> std::optional<Finding> {
+                          g_let_go->get_future().wait();
+                          return std::nullopt;
+                        }}},
+                      std::chrono::seconds(60), [&](std::vector<Finding> found) {
+                        findings = std::move(found);
+                        g_let_go->set_value();
+                      });
+  io.run();
+
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
+  ASSERT_THAT(findings, SizeIs(2));
+  EXPECT_EQ(findings[0].check, "bad");
+  EXPECT_TRUE(findings[1].timed_out);
+}
+
+// Only the launcher knows whether mpirun starts the ranks.
+TEST(Preflight, AFindingThatMayNotMatterDoesNotShortenTheOthersTime) {
+  std::promise<void> let_go;
+  g_let_go = &let_go;
+  const Config config = WithPath("/nowhere");
+  boost::asio::io_context io;
+  std::vector<Finding> findings;
+  Preflight preflight(io, config,
+                      {{control::kCheckMpi, CheckMpiDaemon},
+                       {"slow",
+                        [](const Config&) -> std::optional<Finding> {
+                          g_let_go->get_future().wait();
+                          return std::nullopt;
+                        }}},
+                      std::chrono::seconds(60),
+                      [&](std::vector<Finding> found) { findings = std::move(found); });
+  boost::asio::steady_timer longer_than_after_a_failure(io, std::chrono::milliseconds(1500));
+  longer_than_after_a_failure.async_wait(
+      [](const boost::system::error_code&) { g_let_go->set_value(); });
+  io.run();
+
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].check, control::kCheckMpi);
+}
+
 TEST(PreflightChecks, NameWhatTheImageLacks) {
   const Config config = WithPath("/nowhere");
 
