@@ -44,11 +44,29 @@ DirectSlots::DirectSlots(const SlotsOptions& options, SlotActions* actions)
   }
 }
 
-void DirectSlots::RepeatToLauncher(std::int64_t /*term*/) {
+void DirectSlots::RepeatToLauncher(std::int64_t term) {
   for (const Slot& slot : slots_) {
     if (slot.exit_report.has_value()) actions_->SendToLauncher(*slot.exit_report);
   }
+  // The launcher that started the programs was lost, and the next one must not start them again.
+  if (world_.epoch.term < term && Completed()) {
+    control::WorldReport report{world_.epoch, {}, {}};
+    if (world_.members.front().pod_uid == options_.pod_uid) report.members = world_.members;
+    actions_->SendToLauncher(report);
+  }
   OnLauncherDrained();
+}
+
+// Returns whether the programs of the newest world have all exited with code 0 here, although
+// neither the launcher, mpirun nor this agent ended them. A program may exit with code 0 after
+// SIGTERM.
+bool DirectSlots::Completed() const {
+  if (world_.members.empty() || world_.cohort != control::kStartedByAgents) return false;
+  if (ending_ || !leaving_.empty()) return false;
+  return std::none_of(slots_.begin(), slots_.end(), [this](const Slot& slot) {
+    const bool exited = slot.exit_report.has_value() && slot.exit_report->exit.Clean();
+    return slot.epoch == world_.epoch && (slot.stopped || !exited);
+  });
 }
 
 void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
@@ -57,9 +75,11 @@ void DirectSlots::OnStartEpoch(const control::StartEpoch& start) {
     Slot& slot = slots_[static_cast<std::size_t>(index)];
     const control::Member* const member = FindMember(start.members, index);
     if (member == nullptr || slot.epoch == start.epoch) continue;
+    if (world_.epoch < start.epoch) world_ = start;
     slot.epoch = start.epoch;
     slot.cohort = start.cohort;
     slot.rank = member->rank;
+    slot.stopped = false;
     slot.exit_report.reset();
     if (start.cohort == control::kStartedByAgents) {
       slot.running = true;
@@ -102,6 +122,7 @@ void DirectSlots::OnStopEpoch(const control::StopEpoch& stop) {
   for (int index = 0; index < options_.slots; ++index) {
     Slot& slot = slots_[static_cast<std::size_t>(index)];
     if (!slot.epoch.has_value() || *slot.epoch > stop.epoch) continue;
+    slot.stopped = slot.stopped || slot.running;
     if (slot.next.has_value()) {
       slot.next.reset();
       slot.running = false;

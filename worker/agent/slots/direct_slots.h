@@ -34,6 +34,7 @@ class DirectSlots final : public Slots {
     explicit Slot(SlotOutput its_output) : output(std::move(its_output)) {}
 
     bool running = false;                 // the program of `epoch` runs
+    bool stopped = false;                 // StopEpoch came while it ran
     std::optional<control::Epoch> epoch;  // the epoch for which its program was started
     std::int64_t cohort = control::kStartedByAgents;
     int rank = -1;
@@ -44,6 +45,7 @@ class DirectSlots final : public Slots {
   };
 
   void RepeatToLauncher(std::int64_t term) override;
+  bool Completed() const;
   void OnDetached(const Attach& attach) override;
   bool RunsProgram(const Attach& attach) const override;
   void EndRanks(std::chrono::milliseconds grace) override;
@@ -53,6 +55,7 @@ class DirectSlots final : public Slots {
   void Report(int slot, int rank, control::RankExit exit);
 
   std::vector<Slot> slots_;
+  control::StartEpoch world_;  // the newest world with a program of this worker
 };
 
 }  // namespace ringmaster::agent

@@ -59,7 +59,8 @@ void DirectJob::Advance(Time now) {
   unsettled_ = false;
   switch (phase_) {
     case LauncherPhase::kWaitingForAgents:
-      JudgeFaults(now);
+      SucceedIfCompleted(now);
+      if (phase_ == LauncherPhase::kWaitingForAgents) JudgeFaults(now);
       if (phase_ == LauncherPhase::kWaitingForAgents) TryStart(now);
       return;
     case LauncherPhase::kStarting:
@@ -105,6 +106,30 @@ void DirectJob::On(Time now, Worker& worker, const control::RankPositions& repor
     Time& of_rank = last_signs_[position.rank];
     of_rank = std::max(of_rank, sign);
   }
+}
+
+void DirectJob::On(Time now, Worker& worker, const control::WorldReport& report) {
+  Job::On(now, worker, report);
+  if (report.epoch.term >= options_.term) return;
+  completed_[worker.hello.pod_uid] = report.epoch;
+  const bool newer = report.epoch > newest_completed_.epoch;
+  if (newer && !report.members.empty()) newest_completed_ = report;
+}
+
+// Succeeds if the program completed on all members of an earlier launcher's world, and that
+// launcher was lost before its verdict.
+void DirectJob::SucceedIfCompleted(Time now) {
+  const auto completed = [this](const Member& member) {
+    const auto world = completed_.find(member.pod_uid);
+    return world != completed_.end() && world->second == newest_completed_.epoch;
+  };
+  const std::vector<Member>& members = newest_completed_.members;
+  if (epochs_run_ > 0 || members.empty() || !std::ranges::all_of(members, completed)) return;
+  LogInfo("Found that the program has completed",
+          {{"term", newest_completed_.epoch.term}, {"epoch", newest_completed_.epoch.number}});
+  world_ = CurrentWorld(newest_completed_.epoch, members);
+  for (const Member& member : members) exits_[{member.pod_uid, member.slot}].exit.exit_code = 0;
+  Succeed(now);
 }
 
 // Judges the reported exits of ranks. Called while the start gate is open.

@@ -26,7 +26,9 @@ class DirectJob final : public Job {
   bool HandleMessage(Time now, Worker& worker, const control::Message& message) override;
   void On(Time now, Worker& worker, const control::RankExited& exited);
   void On(Time now, Worker& worker, const control::RankPositions& report);
+  void On(Time now, Worker& worker, const control::WorldReport& report);
   void Advance(Time now) override;
+  void SucceedIfCompleted(Time now);
   void JudgeExits(Time now);
   void FailOrStartAgain(Time now, const ReportedExit& end);
   // `of`: the rank to report; nothing if no rank is to blame.
@@ -54,6 +56,9 @@ class DirectJob final : public Job {
   Time last_sign_{};                // for any rank
   std::map<int, Time> last_signs_;  // by rank
   Cooldown failed_starts_;          // records each end of the program
+  // What agents report of the worlds of earlier launchers whose programs completed.
+  std::map<std::string, control::Epoch> completed_;  // by Pod
+  control::WorldReport newest_completed_;            // with its members
 };
 
 }  // namespace ringmaster::launcher

@@ -15,6 +15,7 @@ namespace {
 
 using control::AttachGo;
 using control::RankExited;
+using control::WorldReport;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -330,6 +331,73 @@ TEST_F(AgentsProgram, AFormerLaunchersIsWaitedFor) {
   }
 
   EXPECT_FALSE(slots.FormerProgramsRun());
+}
+
+// Tests a launcher that is lost after the end of the program, before it has reported the success.
+class AgentsProgramThatCompletes : public AgentsProgram {
+ protected:
+  void SetUp() override {
+    AgentsProgram::SetUp();
+    Start({1, 1});
+    slots.OnRankExit(0, {{0, 0}, kLived, {}});
+  }
+};
+
+TEST_F(AgentsProgramThatCompletes, IsReportedToTheNextLauncher) {
+  ASSERT_TRUE(slots.OnWelcome(2));
+  EXPECT_THAT(actions.Sent<WorldReport>(), IsEmpty()) << "slot 1 still runs";
+  slots.OnRankExit(1, {{0, 0}, kLived, {}});
+  ASSERT_TRUE(slots.OnWelcome(2));
+  slots.OnStopEpoch({{1, 1}, 500});
+  ASSERT_TRUE(slots.OnWelcome(2)) << "the connection broke";
+
+  ASSERT_EQ(actions.Sent<WorldReport>().size(), 2U);
+  EXPECT_EQ(actions.Sent<WorldReport>()[1].epoch, (control::Epoch{1, 1}));
+  EXPECT_THAT(actions.Sent<WorldReport>()[1].members, IsEmpty()) << "rank 0's agent sends them";
+  Start({2, 2});
+  ASSERT_TRUE(slots.OnWelcome(3));
+  EXPECT_EQ(actions.Sent<WorldReport>().size(), 2U) << "it runs again";
+}
+
+TEST_F(AgentsProgramThatCompletes, HasTheMembersFromTheAgentOfRankZero) {
+  control::StartEpoch start = TestStart({1, 2}, control::kStartedByAgents, {""});
+  std::swap(start.members[0], start.members[1]);
+  for (int rank : {0, 1}) start.members[static_cast<std::size_t>(rank)].rank = rank;
+  slots.OnRankExit(1, {{0, 0}, kLived, {}});
+  slots.OnStartEpoch(start);
+  slots.OnRankExit(0, {{0, 0}, kLived, {}});
+  ASSERT_TRUE(slots.OnWelcome(1));
+  EXPECT_THAT(actions.Sent<WorldReport>(), IsEmpty()) << "the launcher knows";
+
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  ASSERT_EQ(actions.Sent<WorldReport>().size(), 1U);
+  EXPECT_EQ(actions.Sent<WorldReport>()[0].epoch, (control::Epoch{1, 2}));
+  EXPECT_EQ(actions.Sent<WorldReport>()[0].members.size(), 2U);
+}
+
+TEST_F(AgentsProgramThatCompletes, HasNotIfItWasStoppedFailedOrLeaves) {
+  DirectSlots failed = slots;
+  failed.OnRankExit(1, {{3, 0}, kLived, {}});
+  DirectSlots leaves = slots;
+  EXPECT_FALSE(leaves.Leave("told to go"));
+  DirectSlots stopped = slots;
+  stopped.OnStopEpoch({{1, 1}, 500});
+
+  for (DirectSlots* const each : {&failed, &leaves, &stopped}) {
+    each->OnRankExit(1, {{0, 0}, kLived, {}});
+    ASSERT_TRUE(each->OnWelcome(2));
+  }
+
+  EXPECT_THAT(actions.Sent<WorldReport>(), IsEmpty());
+}
+
+// If mpirun is lost with the launcher, its daemons end the programs with SIGTERM.
+TEST_F(DirectSlotsTest, AProgramUnderMpirunIsNotKnownToHaveCompleted) {
+  slots.OnAttachExit(7, {Code(0)});
+  ASSERT_TRUE(slots.OnWelcome(2));
+
+  EXPECT_THAT(actions.Sent<WorldReport>(), IsEmpty());
 }
 
 TEST_F(AgentsProgram, OneThatCannotBeStartedIsTheUsersAndAMachineThatCannotNowIsNot) {

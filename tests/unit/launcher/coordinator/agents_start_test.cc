@@ -344,6 +344,55 @@ TEST(AgentsStartADirectJob, TheRanksAreCountedThatItsProgramsStart) {
   EXPECT_EQ(world.Verdict()->verdict.message, "all 16 ranks completed");
 }
 
+// Tests a launcher whose predecessor was lost after the end of the program, before its verdict.
+class AfterTheProgramHasCompleted : public testing::Test {
+ protected:
+  void SetUp() override {
+    world.Take(world.membership.OnNoMpirun(world.now));
+    world.Order({0, 1});
+    for (const int worker : {0, 1}) {
+      members.push_back({World::Uid(worker), "pod", "node", "10.0.0.1", 0, "", worker});
+    }
+    world.Dial(0);
+    world.Say(0, control::WorldReport{kLast, members, {}});
+    world.Ready(0);
+    world.Dial(1);
+  }
+
+  static constexpr control::Epoch kLast{2, 5};
+  World world{World::Options(1, false), /*has_mpirun=*/false};
+  std::vector<control::Member> members;
+};
+
+TEST_F(AfterTheProgramHasCompleted, TheJobSucceedsWithoutAnotherRun) {
+  ASSERT_FALSE(world.Decided()) << "worker 1 has not reported";
+
+  world.Say(1, control::WorldReport{kLast, {}, {}});
+
+  ASSERT_TRUE(world.Decided());
+  EXPECT_TRUE(world.Verdict()->verdict.succeeded);
+  EXPECT_EQ(world.Verdict()->verdict.message, "all 2 ranks completed");
+  EXPECT_EQ(world.Verdict()->verdict.clean_exits, 2);
+  EXPECT_EQ(world.Sent<control::StartEpoch>(), 0);
+}
+
+TEST_F(AfterTheProgramHasCompleted, ItRunsAgainIfItDidNotOnOneWorker) {
+  world.Say(1, control::WorldReport{{2, 4}, {}, {}});  // not in the last world
+  world.Ready(1);
+
+  EXPECT_FALSE(world.Decided());
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+}
+
+TEST_F(AfterTheProgramHasCompleted, ItRunsAgainIfAWorkerIsReplacedThatHasNotReported) {
+  world.Order({0, 2});
+  world.Dial(2);
+  world.Ready(2);
+
+  EXPECT_FALSE(world.Decided());
+  EXPECT_EQ(world.phase(), LauncherPhase::kRunning);
+}
+
 TEST(AgentsStartADirectJob, OnWorkersOfTwoReleases) {
   World world{World::Options(1, false), /*has_mpirun=*/false};
   world.Take(world.membership.OnNoMpirun(world.now));
