@@ -90,6 +90,8 @@ struct EpochAccepted {
 // Sent after every Welcome if this worker has ranks of a world (mode InPlace): the newest world of
 // these ranks, and its members on this worker that still run. A new launcher learns from these
 // reports which world to take over, and requests its members from a sender (TellWorld).
+// In a direct job, sent after the Welcome of a later launcher if all programs of the world
+// completed on this worker; the worker of rank 0 adds the members (protocol.md).
 struct WorldReport {
   Epoch epoch;
   std::vector<Member> members;       // all ranks of the world; empty unless requested by TellWorld
