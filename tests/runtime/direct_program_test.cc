@@ -403,6 +403,38 @@ TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
   EXPECT_FALSE(std::filesystem::exists(beside));
 }
 
+TEST_F(ForeignImage, AProgramThatCompletesWithoutALauncherDoesNotRunAgain) {
+  const std::string began = bin_ + "/began-";
+  const std::string go_on = bin_ + "/go-on";
+  const std::string ended = bin_ + "/ended-";
+  control::LaunchSpec spec;
+  spec.command = {"sh", "-c",
+                  "mkdir " + began + "$RANK || exit 2; until [ -d " + go_on +
+                      " ]; do sleep 0.1; done; mkdir " + ended + "$RANK"};
+  Job job(3, spec);
+  job.launcher_extra["PATH"] = bin_;
+  job.worker_extra["PATH"] = bin_;
+  job.StartLauncher();
+  job.StartAgent(0);
+  job.StartAgent(1);
+  job.SendOrder({0, 1});
+  const auto both_exist = [](const std::string& prefix) {
+    return std::filesystem::exists(prefix + "0") && std::filesystem::exists(prefix + "1");
+  };
+  ASSERT_TRUE(WaitUntil(Seconds(60), [&] { return both_exist(began); }));
+
+  Hosts::Signal(job.launcher(), SIGKILL);
+  ASSERT_TRUE(job.launcher().Wait(Seconds(10)).has_value());
+  std::filesystem::create_directory(go_on);
+  ASSERT_TRUE(WaitUntil(Seconds(20), [&] { return both_exist(ended); }));
+  job.StartLauncher(2);
+  job.SendOrder({0, 1});
+  const control::Verdict verdict = job.AwaitVerdict();
+
+  EXPECT_TRUE(verdict.succeeded) << verdict.message;
+  EXPECT_EQ(verdict.clean_exits, 2);
+}
+
 // A program on a disconnected worker must not run in parallel with its replacement.
 TEST_F(ForeignImage, AProgramWhoseLauncherIsSilentForHalfAMinuteIsEnded) {
   const std::string began = bin_ + "/began";
