@@ -14,14 +14,20 @@ struct CloseGzip {
 };
 using GzipFile = std::unique_ptr<std::remove_pointer_t<gzFile>, CloseGzip>;
 
+// The file may be fine, but its volume failed.
+bool IsOfVolume(int error) {
+  return error == EIO || error == ESTALE || error == ETIMEDOUT || error == ENOTCONN;
+}
+
 Error ReadError(const std::string& path, gzFile file, std::size_t offset) {
   int code = Z_OK;
   const char* text = gzerror(file, &code);
-  const std::string reason = code == Z_ERRNO ? std::strerror(errno) : text;
+  const int error = code == Z_ERRNO ? errno : 0;
+  const std::string reason = error != 0 ? std::strerror(error) : text;
   const char* where = gzdirect(file) != 0 ? ", offset " : ", unpacked offset ";
-  return {ErrorKind::kInvalid, path + where + std::to_string(offset) +
-                                   ": failed to read more data: " + reason +
-                                   (code == Z_BUF_ERROR ? " (the gzip stream is truncated)" : "")};
+  return {IsOfVolume(error) ? ErrorKind::kUnavailable : ErrorKind::kInvalid,
+          path + where + std::to_string(offset) + ": failed to read more data: " + reason +
+              (code == Z_BUF_ERROR ? " (the gzip stream is truncated)" : "")};
 }
 
 }  // namespace
@@ -30,7 +36,9 @@ Result<std::string> ReadMaybeGzip(const std::string& path, std::size_t limit_byt
   errno = 0;
   const GzipFile file(gzopen(path.c_str(), "rb"));
   if (file == nullptr) {
-    const ErrorKind kind = errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kInvalid;
+    const ErrorKind kind = errno == ENOENT     ? ErrorKind::kNotFound
+                           : IsOfVolume(errno) ? ErrorKind::kUnavailable
+                                               : ErrorKind::kInvalid;
     return Error{kind, path + ": cannot open it: " + std::strerror(errno)};
   }
   gzbuffer(file.get(), 1 << 17);

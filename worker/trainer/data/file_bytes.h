@@ -9,8 +9,9 @@
 
 namespace ringmaster::trainer {
 
-// Returns the unpacked contents. kNotFound: the file does not exist. kInvalid: it cannot be read,
-// its gzip stream is damaged or incomplete, or its contents are larger than `limit_bytes`.
+// Returns the unpacked contents. kNotFound: the file does not exist. kUnavailable: its volume
+// failed; another try may succeed. kInvalid: it cannot be read, its gzip stream is damaged or
+// incomplete, or its contents are larger than `limit_bytes`.
 Result<std::string> ReadMaybeGzip(const std::string& path,
                                   std::size_t limit_bytes = std::size_t{4} << 30);
 

@@ -114,6 +114,15 @@ TEST(ReadMaybeGzip, ReportsWhereAGzipStreamIsCutOff) {
   EXPECT_THAT(bytes.error().message, HasSubstr("truncated"));
 }
 
+// Linux answers EIO to a read of the first, unmapped, bytes of a process's memory.
+TEST(ReadMaybeGzip, AnErrorOfTheVolumeMayPass) {
+  const auto bytes = ReadMaybeGzip("/proc/self/mem");
+
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().kind, ErrorKind::kUnavailable);
+  EXPECT_THAT(bytes.error().message, HasSubstr("/proc/self/mem, offset 0: "));
+}
+
 TEST(ReadMaybeGzip, StopsAtItsLimit) {
   const TemporaryFolder folder;
   const std::string path = WriteGzip(folder, "bomb.gz", std::string(4 << 20, 'a'));
