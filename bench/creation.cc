@@ -9,6 +9,7 @@
 #include "bench/kubeconfig_endpoint.h"
 #include "common/base/mutex.h"
 #include "tests/integration/harness/control_plane.h"
+#include "tests/paths.h"
 
 namespace ringmaster::bench {
 namespace {
@@ -146,7 +147,7 @@ Result<void> CreationBench::Prepare() {
   const std::string kubectl = testing::KubernetesPrograms() / "kubectl";
   const testing::CommandOutput applied =
       testing::RunCommand({kubectl, "--kubeconfig=" + options_.kubeconfig, "apply", "--server-side",
-                           "-f", RINGMASTER_SOURCE_DIR "/deploy/install.yaml"});
+                           "-f", FromBuild(RINGMASTER_SOURCE_DIR "/deploy/install.yaml")});
   if (applied.status != 0) return Error{ErrorKind::kInternal, applied.text};
   // The operator runs as a process on this machine, so remove the Deployment.
   admin_->Delete(std::string("/apis/apps/v1/namespaces/") + kSystemNs +

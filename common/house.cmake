@@ -105,6 +105,14 @@ function(ringmaster_library name)
   target_link_libraries(${name} PUBLIC house_flags ${ARG_LINK})
 endfunction()
 
+# ringmaster_paths(TARGET NAME PATH [NAME PATH]...): defines each NAME as PATH, relative to the build folder (tests/paths.h).
+function(ringmaster_paths target)
+  while(ARGN)
+    list(POP_FRONT ARGN name path)
+    target_compile_definitions(${target} PUBLIC ${name}="$<PATH:RELATIVE_PATH,${path},${PROJECT_BINARY_DIR}>")
+  endwhile()
+endfunction()
+
 # ringmaster_test(NAME SOURCES... LINK libs... LABELS labels...): defines a GoogleTest program with one ctest entry, so that the program
 # starts only once for all cases, because the start is slow with sanitizers.
 function(ringmaster_test name)

@@ -19,6 +19,7 @@
 #include "bench/any_program/faults.h"
 #include "bench/any_program/site.h"
 #include "bench/any_program/step_log.h"
+#include "tests/paths.h"
 #include "worker/bench/harness/figure.h"
 
 namespace ringmaster::any_program {
@@ -230,7 +231,7 @@ SiteOptions Prepare(const Options& options, const std::string& folder) {
   const std::string bin = folder + "/bin";
   std::filesystem::create_directories(bin);
   std::filesystem::create_symlink("/usr/bin/python3", bin + "/python");
-  std::filesystem::copy_file(RINGMASTER_SCRIPT, folder + "/train.py");
+  std::filesystem::copy_file(FromBuild(RINGMASTER_SCRIPT), folder + "/train.py");
   SiteOptions site = options.site;
   site.folder = folder;
   site.variables = {{"PATH", bin}, {"PYTHONPATH", options.pytorch}, {"CUDA_VISIBLE_DEVICES", ""}};

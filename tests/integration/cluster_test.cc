@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/paths.h"
+
 namespace ringmaster::testing {
 namespace {
 
@@ -95,7 +97,7 @@ Result<std::unique_ptr<OperatorProcess>> ClusterTest::NewOperator(OperatorOption
                                                                   const std::string& account) {
   auto token = plane().ServiceAccountToken(kOperatorNamespace, account);
   if (!token.ok()) return token.error();
-  options.program = RINGMASTER_OPERATOR_PROGRAM;
+  options.program = FromBuild(RINGMASTER_OPERATOR_PROGRAM);
   options.api = plane().TokenEndpoint(*token);
   options.api.port = proxy_->port();
   options.ns = kOperatorNamespace;

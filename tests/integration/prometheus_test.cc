@@ -13,12 +13,15 @@
 #include "tests/integration/cluster_test.h"
 #include "tests/integration/harness/plain_http.h"
 #include "tests/integration/harness/prometheus_server.h"
+#include "tests/paths.h"
 
 namespace ringmaster::testing {
 namespace {
 
-constexpr char kRules[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.rules.yaml";
-constexpr char kDashboard[] = RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.dashboard.json";
+const std::string kRules =
+    FromBuild(RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.rules.yaml");
+const std::string kDashboard =
+    FromBuild(RINGMASTER_SOURCE_DIR "/deploy/monitoring/ringmaster.dashboard.json");
 
 // Metrics of failures, which a healthy operator does not export.
 const std::set<std::string> kMayBeMissing = {"ringmaster_watch_failures_total"};

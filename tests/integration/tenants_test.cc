@@ -9,6 +9,7 @@
 
 #include "tests/builders/hostile_launcher.h"
 #include "tests/integration/cluster_test.h"
+#include "tests/paths.h"
 
 namespace ringmaster::testing {
 namespace {
@@ -256,7 +257,7 @@ int64_t ResidentMiB(int pid, const std::string& what) {
 
 // Returns the operator's `limits.memory` in the chart, in MiB.
 int64_t MemoryLimitMiB() {
-  std::ifstream install(RINGMASTER_SOURCE_DIR "/deploy/install.yaml");
+  std::ifstream install(FromBuild(RINGMASTER_SOURCE_DIR "/deploy/install.yaml"));
   std::stringstream text;
   text << install.rdbuf();
   const std::string all = text.str();

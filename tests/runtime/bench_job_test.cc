@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 
 namespace ringmaster::runtime_test {
@@ -19,7 +20,7 @@ class BenchJob : public testing::Test {
 
   static std::string Run(std::vector<std::string> arguments) {
     control::LaunchSpec spec;
-    spec.command = {RINGMASTER_BENCH_PROGRAM};
+    spec.command = {FromBuild(RINGMASTER_BENCH_PROGRAM)};
     spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
     Job job(3, spec);
     job.StartLauncher();

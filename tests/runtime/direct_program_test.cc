@@ -13,6 +13,7 @@
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "tests/fakes/patience.h"
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 
 namespace ringmaster::runtime_test {
@@ -493,7 +494,7 @@ TEST_F(ForeignImage, AProgramThatIsNotThereFailsTheJob) {
 
 TEST_F(ForeignImage, AProgramWhoseLibraryIsMissingFailsTheJobBeforeItStarts) {
   control::LaunchSpec spec;
-  spec.command = {MISSING_LIBRARY};
+  spec.command = {FromBuild(MISSING_LIBRARY)};
   Job job(2, spec);
 
   const control::Verdict verdict = Run(&job);

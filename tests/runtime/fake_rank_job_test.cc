@@ -13,6 +13,7 @@
 #include "common/control/exit_codes.h"
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 
 namespace ringmaster::runtime_test {
@@ -152,7 +153,7 @@ class GpuJob : public FakeRankJob {
     for (const int worker : {0, 1}) {
       job.StartAgent(worker, "",
                      {{control::kEnvGpus, "4"},
-                      {control::kEnvNvmlLibrary, FAKE_NVML_LIBRARY},
+                      {control::kEnvNvmlLibrary, FromBuild(FAKE_NVML_LIBRARY)},
                       {"FAKE_NVML", folder / ("nvml-" + std::to_string(worker))}});
     }
     job.SendOrder({0, 1}, /*min_replicas=*/1);

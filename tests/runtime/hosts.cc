@@ -20,6 +20,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
+
 namespace ringmaster::runtime_test {
 namespace {
 
@@ -44,7 +46,7 @@ std::string MountOwnFolders() {
   std::string mounts;
   for (const std::string folder : {"/tmp", "/root"}) {
     mounts += "mount -t tmpfs tmpfs /mnt && ";
-    for (const std::string& kept : {std::string(RINGMASTER_BUILD_TREE), CacheFolder()}) {
+    for (const std::string& kept : {BuildFolder(), CacheFolder()}) {
       if (!kept.starts_with(folder + "/") || !std::filesystem::exists(kept)) continue;
       const std::string place = "'/mnt" + kept.substr(folder.size()) + "'";
       mounts += "mkdir -p " + place + " && mount --bind '" + kept + "' " + place + " && ";

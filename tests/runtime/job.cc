@@ -10,6 +10,7 @@
 #include "common/control/pod_contract.h"
 #include "common/control/secrets.h"
 #include "tests/fakes/patience.h"
+#include "tests/paths.h"
 
 namespace ringmaster::runtime_test {
 namespace {
@@ -243,12 +244,12 @@ std::string Job::Log() const {
   return text + "--- verdict\n" + ReadFile(Path("verdict"));
 }
 
-std::string AgentProgram() { return RINGMASTER_PROGRAMS "/ringmaster-agent"; }
-std::string LauncherProgram() { return RINGMASTER_PROGRAMS "/ringmaster-launcher"; }
-std::string FakeTrainProgram() { return RINGMASTER_FAKE_PROGRAMS "/ringmaster-train"; }
-std::string MpiSumProgram() { return RINGMASTER_FAKE_PROGRAMS "/mpi-sum"; }
-std::string TrainProgram() { return RINGMASTER_PROGRAMS "/ringmaster-train"; }
-std::string AuditProgram() { return RINGMASTER_PROGRAMS "/ringmaster-audit"; }
-std::string ReplayProgram() { return RINGMASTER_PROGRAMS "/ringmaster-replay"; }
+std::string AgentProgram() { return FromBuild(RINGMASTER_PROGRAMS "/ringmaster-agent"); }
+std::string LauncherProgram() { return FromBuild(RINGMASTER_PROGRAMS "/ringmaster-launcher"); }
+std::string FakeTrainProgram() { return FromBuild(RINGMASTER_FAKE_PROGRAMS "/ringmaster-train"); }
+std::string MpiSumProgram() { return FromBuild(RINGMASTER_FAKE_PROGRAMS "/mpi-sum"); }
+std::string TrainProgram() { return FromBuild(RINGMASTER_PROGRAMS "/ringmaster-train"); }
+std::string AuditProgram() { return FromBuild(RINGMASTER_PROGRAMS "/ringmaster-audit"); }
+std::string ReplayProgram() { return FromBuild(RINGMASTER_PROGRAMS "/ringmaster-replay"); }
 
 }  // namespace ringmaster::runtime_test

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -26,9 +27,9 @@ class Library : public LoggedTest {
   void SetUp() override {
     LoggedTest::SetUp();
     if (logs_.empty()) return;
-    std::filesystem::copy(RINGMASTER_EXAMPLE, logs_ + "/source");
+    std::filesystem::copy(FromBuild(RINGMASTER_EXAMPLE), logs_ + "/source");
     Must("install",
-         {"cmake", "--install", RINGMASTER_BUILD, "--prefix", Prefix(), "--component", "library"});
+         {"cmake", "--install", BuildFolder(), "--prefix", Prefix(), "--component", "library"});
     Must("configure",
          {"cmake", "-S", logs_ + "/source", "-B", logs_ + "/build", "-G", "Ninja",
           "-DCMAKE_CXX_COMPILER=" RINGMASTER_COMPILER, "-DCMAKE_PREFIX_PATH=" + Prefix()});

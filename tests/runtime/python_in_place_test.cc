@@ -14,6 +14,7 @@
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
 #include "tests/fakes/patience.h"
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -61,7 +62,7 @@ class PythonInPlace : public LoggedTest {
 
   // Returns the folder that contains PyTorch.
   std::string PyTorch() const {
-    Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
+    Process fetch({FromBuild(RINGMASTER_PYTORCH)}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     EXPECT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
     const std::string text = fetch.Log();  // the last line names the folder
@@ -72,7 +73,7 @@ class PythonInPlace : public LoggedTest {
   // Copies the script to a folder that all hosts see, and returns its path.
   std::string Script() const {
     const std::string copy = logs_ + "/train.py";
-    std::filesystem::copy_file(RINGMASTER_EXAMPLE "/train.py", copy);
+    std::filesystem::copy_file(FromBuild(RINGMASTER_EXAMPLE "/train.py"), copy);
     return copy;
   }
 

@@ -12,6 +12,7 @@
 
 #include "common/control/pod_contract.h"
 #include "common/control/reasons.h"
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -32,8 +33,8 @@ class PyTorch : public LoggedTest {
     LoggedTest::SetUp();
     if (logs_.empty()) return;
     // Copy the program: this tree may be below /tmp or /root, which every host has separately.
-    std::filesystem::copy_file(RINGMASTER_PYTORCH_EXAMPLE, Program());
-    Process fetch({RINGMASTER_PYTORCH}, logs_ + "/pytorch.log");
+    std::filesystem::copy_file(FromBuild(RINGMASTER_PYTORCH_EXAMPLE), Program());
+    Process fetch({FromBuild(RINGMASTER_PYTORCH)}, logs_ + "/pytorch.log");
     const std::optional<Outcome> outcome = fetch.Wait(kFetchLimit);
     ASSERT_TRUE(outcome.has_value() && outcome->exit_code == 0) << fetch.Log();
     const std::string text = fetch.Log();  // the last line names the folder

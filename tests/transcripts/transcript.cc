@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/paths.h"
+
 namespace ringmaster::transcripts {
 namespace {
 
@@ -17,14 +19,14 @@ constexpr const char* kWords[] = {"type", "does", "transcript", "put", "get", "p
 
 std::vector<std::string> Folders() {
   std::vector<std::string> folders;
-  for (const auto& entry : fs::directory_iterator(RINGMASTER_TRANSCRIPTS)) {
+  for (const auto& entry : fs::directory_iterator(FromBuild(RINGMASTER_TRANSCRIPTS))) {
     if (entry.is_directory()) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
   return folders;
 }
 
-std::string CurrentFolder() { return RINGMASTER_TRANSCRIPTS "/current"; }
+std::string CurrentFolder() { return FromBuild(RINGMASTER_TRANSCRIPTS "/current"); }
 
 Transcripts Read(const std::string& folder) {
   Transcripts transcripts;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/fakes/patience.h"
+#include "tests/paths.h"
 
 namespace ringmaster::testing {
 namespace {
@@ -32,7 +33,7 @@ std::string LastLines(const std::string& text, std::size_t bytes = 2000) {
 std::filesystem::path KubernetesPrograms() {
   static const std::filesystem::path programs = [] {
     const CommandOutput printed =
-        RunCommand({RINGMASTER_SOURCE_DIR "/deploy/local/build.sh", "--print"});
+        RunCommand({FromBuild(RINGMASTER_SOURCE_DIR "/deploy/local/build.sh"), "--print"});
     const std::string root = printed.text.substr(0, printed.text.find('\n'));
     const std::filesystem::path found = std::filesystem::path(root) / "bin";
     return std::filesystem::exists(found / "kube-apiserver") ? found : std::filesystem::path();
@@ -147,7 +148,7 @@ Result<void> ControlPlane::StartApiServer() {
 Result<void> ControlPlane::Install() {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"apply", "--server-side", "-f",
-                                 RINGMASTER_SOURCE_DIR "/deploy/install.yaml"},
+                                 FromBuild(RINGMASTER_SOURCE_DIR "/deploy/install.yaml")},
         {"wait", "--for=condition=Established", "crd/trainingjobs.ringmaster.dev",
          "crd/trainingprofiles.ringmaster.dev", "crd/localtrainingprofiles.ringmaster.dev",
          "--timeout=" + std::to_string(30 * Patience()) + "s"}}) {

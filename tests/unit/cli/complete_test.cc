@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "tests/unit/cli/fake_kubectl.h"
 
 namespace ringmaster::cli {
@@ -53,7 +54,7 @@ TEST(Completion, OfAClusterThatCannotBeReachedIsEmpty) {
 
 TEST(Completion, ByTheNameThatKubectlCalls) {
   FakeKubectl kubectl;
-  const std::filesystem::path program(RINGMASTER_KUBECTL_TRAININGJOB);
+  const std::filesystem::path program(FromBuild(RINGMASTER_KUBECTL_TRAININGJOB));
 
   const auto ran = kubectl.Run({"do"}, {}, program.parent_path() / "kubectl_complete-trainingjob");
 

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/process/captured_process.h"
+#include "tests/paths.h"
 
 namespace ringmaster::cli {
 
@@ -65,11 +66,12 @@ class FakeKubectl {
   // Runs kubectl-trainingjob on a terminal and returns the output.
   std::string RunOnTerminal(const std::vector<std::string>& arguments) {
     WriteProgram();
+    std::string program = FromBuild(RINGMASTER_KUBECTL_TRAININGJOB);
     int terminal = -1;
     const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
     if (pid == 0) {
       setenv("PATH", (folder_.string() + ":/usr/bin:/bin").c_str(), 1);
-      std::vector<char*> argv{const_cast<char*>(RINGMASTER_KUBECTL_TRAININGJOB)};
+      std::vector<char*> argv{program.data()};
       for (const std::string& argument : arguments)
         argv.push_back(const_cast<char*>(argument.c_str()));
       argv.push_back(nullptr);
@@ -90,7 +92,7 @@ class FakeKubectl {
   // Runs kubectl-trainingjob to its end. `on_output` is called with all output so far.
   Ran Run(const std::vector<std::string>& arguments,
           const std::function<void(const std::string&)>& on_output = {},
-          const std::string& program = RINGMASTER_KUBECTL_TRAININGJOB) {
+          const std::string& program = FromBuild(RINGMASTER_KUBECTL_TRAININGJOB)) {
     WriteProgram();
     boost::asio::io_context io;
     ChildReaper reaper(io);

@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
+
 namespace ringmaster::agent {
 namespace {
 
@@ -34,7 +36,7 @@ class GpuWatching : public testing::Test {
   }
   // Runs the watch until it reports a list with a problem, or a list of GPUs and `wanted` faults.
   void Watch(std::size_t wanted, std::chrono::milliseconds limit = std::chrono::seconds(60),
-             const std::string& library = FAKE_NVML_LIBRARY) {
+             const std::string& library = FromBuild(FAKE_NVML_LIBRARY)) {
     boost::asio::io_context io(1);
     ChildReaper reaper(io);
     bool listed = false;
@@ -42,7 +44,7 @@ class GpuWatching : public testing::Test {
       if (listed && (!list.problem.empty() || troubles.size() >= wanted)) io.stop();
     };
     GpuWatch watch(io, reaper,
-                   {.argv = {RINGMASTER_AGENT, kWatchGpusFlag, library},
+                   {.argv = {FromBuild(RINGMASTER_AGENT), kWatchGpusFlag, library},
                     .environment = {"FAKE_NVML=" + File()},
                     .limit = limit},
                    {.on_list =

@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
+
 namespace ringmaster::agent {
 namespace {
 
@@ -20,7 +22,7 @@ constexpr std::chrono::seconds kLimit{60};
 
 class RankProcessesTest : public testing::Test {
  protected:
-  RankProcessesTest() { config.spec.command = {SLEEPING_RANK}; }
+  RankProcessesTest() { config.spec.command = {FromBuild(SLEEPING_RANK)}; }
 
   template <typename Condition>
   bool RunUntil(const Condition& condition) {
@@ -75,7 +77,7 @@ TEST_F(RankProcessesTest, AKilledRankIsReportedBeforeItHasEnded) {
 }
 
 TEST_F(RankProcessesTest, OfARankBehindAWrapperTheWrappersEndCounts) {
-  config.spec.command = {"sh", "-c", SLEEPING_RANK " & echo $!; wait"};
+  config.spec.command = {"sh", "-c", FromBuild(SLEEPING_RANK) + " & echo $!; wait"};
   ASSERT_TRUE(ranks.Start(0).ok());
   ASSERT_TRUE(RunUntil([&] { return std::ranges::count(printed, '\n') == 2; })) << printed;
   const pid_t rank = std::stoi(printed.substr(printed.find_first_of("0123456789")));

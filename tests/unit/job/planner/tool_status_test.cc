@@ -11,6 +11,7 @@
 #include "common/control/reasons.h"
 #include "operator/api/codec.h"
 #include "tests/builders/plan_scene.h"
+#include "tests/paths.h"
 
 namespace ringmaster::job {
 namespace {
@@ -24,7 +25,7 @@ using ringmaster::testing::SceneBuilder;
 using Json = nlohmann::ordered_json;
 using Phase = control::LauncherPhase;
 
-constexpr char kFile[] = RINGMASTER_TOOL_STATUS;
+const std::string kFile = FromBuild(RINGMASTER_TOOL_STATUS);
 
 Json Document(const api::TrainingJob& job) {
   Json document{

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.h"
 #include "tests/unit/trainer/partial_fc/communicator_collectives.h"
 #include "tests/unit/trainer/partial_fc/head_devices.h"
 #include "tests/unit/trainer/training_world.h"
@@ -58,7 +59,7 @@ struct Reference {
 };
 
 std::vector<Reference> References() {
-  std::ifstream file(RINGMASTER_PARTIAL_FC_REFERENCE);
+  std::ifstream file(FromBuild(RINGMASTER_PARTIAL_FC_REFERENCE));
   std::vector<Reference> references;
   for (const auto& json : nlohmann::json::parse(file)) references.emplace_back(json);
   return references;

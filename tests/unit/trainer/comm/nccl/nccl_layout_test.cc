@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/paths.h"
 #include "worker/trainer/comm/nccl/nccl_api.h"
 
 namespace ringmaster::trainer {
@@ -66,7 +67,7 @@ std::vector<std::string> Columns(const std::string& line) {
 }
 
 TEST(NcclLayout, IsThatOfEveryVersion) {
-  std::ifstream table(NCCL_LAYOUTS);
+  std::ifstream table(FromBuild(NCCL_LAYOUTS));
   std::string line;
   std::getline(table, line);
   const std::vector<std::string> names = Columns(line);
