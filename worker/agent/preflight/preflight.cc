@@ -67,9 +67,13 @@ void Preflight::Report() {
   if (!pending_.empty()) {
     std::vector<std::string> names;
     for (const auto& [name, check] : pending_) names.push_back(name);
+    // A second is too short to blame a volume.
+    const bool failed = std::ranges::any_of(findings_, Fails);
     findings_.push_back({.check = "volume",
-                         .message = "checks timed out (" + ListText(names) +
-                                    "); check whether a volume of this Pod hangs",
+                         .message = failed
+                                        ? "other checks were not awaited (" + ListText(names) + ")"
+                                        : "checks timed out (" + ListText(names) +
+                                              "); check whether a volume of this Pod hangs",
                          .timed_out = true});
   }
   std::exchange(done_, nullptr)(std::move(findings_));

@@ -56,8 +56,8 @@ class Preflight {
   using Done = std::function<void(std::vector<Finding>)>;
 
   // `io` and `config` must outlive this object. `done` runs once, on `io`. If checks have not ended
-  // after `limit`, or a second after a check has failed, one finding, "volume", names them. The
-  // launcher never ignores this finding.
+  // after `limit`, or a second after a check has failed, one finding, "volume", names them. It
+  // blames a volume only if no check has failed. The launcher never ignores this finding.
   Preflight(boost::asio::io_context& io, const Config& config, std::map<std::string, Check> checks,
             std::chrono::milliseconds limit, Done done);
 

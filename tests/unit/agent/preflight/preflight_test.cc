@@ -14,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 Config WithPath(const std::string& path) {
@@ -61,19 +62,19 @@ TEST(Preflight, ACheckThatThrowsIsAFinding) {
 
 std::promise<void>* g_let_go = nullptr;  // global, because a Check is a plain function
 
+std::optional<Finding> Stuck(const Config& /*config*/) {
+  g_let_go->get_future().wait();
+  return std::nullopt;
+}
+
 TEST(Preflight, ACheckThatHangsIsAFindingWhenTimeIsUp) {
   std::promise<void> let_go;
   g_let_go = &let_go;
   const Config config = WithPath("/nowhere");
   boost::asio::io_context io;
   std::vector<Finding> findings;
-  Preflight preflight(io, config,
-                      {{"stuck",
-                        [](const Config&) -> std::optional<Finding> {
-                          g_let_go->get_future().wait();
-                          return std::nullopt;
-                        }}},
-                      std::chrono::milliseconds(1), [&](std::vector<Finding> found) {
+  Preflight preflight(io, config, {{"stuck", Stuck}}, std::chrono::milliseconds(1),
+                      [&](std::vector<Finding> found) {
                         findings = std::move(found);
                         g_let_go->set_value();
                       });
@@ -96,11 +97,7 @@ TEST(Preflight, AFailureIsReportedAlthoughAnotherCheckHangs) {
                         [](const Config&) {
                           return std::optional<Finding>({"bad", "is bad"});
                         }},
-                       {"stuck",
-                        [](const Config&) -> std::optional<Finding> {
-                          g_let_go->get_future().wait();
-                          return std::nullopt;
-                        }}},
+                       {"stuck", Stuck}},
                       std::chrono::seconds(60), [&](std::vector<Finding> found) {
                         findings = std::move(found);
                         g_let_go->set_value();
@@ -111,6 +108,8 @@ TEST(Preflight, AFailureIsReportedAlthoughAnotherCheckHangs) {
   ASSERT_THAT(findings, SizeIs(2));
   EXPECT_EQ(findings[0].check, "bad");
   EXPECT_TRUE(findings[1].timed_out);
+  EXPECT_THAT(findings[1].message, HasSubstr("(stuck)"));
+  EXPECT_THAT(findings[1].message, Not(HasSubstr("volume"))) << "nobody knows yet";
 }
 
 // Only the launcher knows whether mpirun starts the ranks.
@@ -120,13 +119,7 @@ TEST(Preflight, AFindingThatMayNotMatterDoesNotShortenTheOthersTime) {
   const Config config = WithPath("/nowhere");
   boost::asio::io_context io;
   std::vector<Finding> findings;
-  Preflight preflight(io, config,
-                      {{control::kCheckMpi, CheckMpiDaemon},
-                       {"slow",
-                        [](const Config&) -> std::optional<Finding> {
-                          g_let_go->get_future().wait();
-                          return std::nullopt;
-                        }}},
+  Preflight preflight(io, config, {{control::kCheckMpi, CheckMpiDaemon}, {"slow", Stuck}},
                       std::chrono::seconds(60),
                       [&](std::vector<Finding> found) { findings = std::move(found); });
   boost::asio::steady_timer longer_than_after_a_failure(io, std::chrono::milliseconds(1500));
