@@ -32,8 +32,7 @@ void CheckMetadata(const json& metadata, const std::string& path, Findings& foun
     found.IfObject(metadata, map, path, [&](const json& entries, const std::string& at) {
       for (const auto& [key, value] : entries.items()) {
         if (key.starts_with("ringmaster.dev/")) found.Add(at + "[" + key + "]", kByRingmaster);
-        if (key.starts_with("container.apparmor.security.beta.kubernetes.io/") &&
-            value == json("unconfined")) {
+        if (key.starts_with(kAppArmorOfContainer) && value == json("unconfined")) {
           found.Add(at + "[" + key + "]", kBeyondRestricted);
         }
       }

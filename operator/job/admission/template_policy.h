@@ -18,6 +18,9 @@
 
 namespace ringmaster::job {
 
+// The annotation of a Pod with a container's AppArmor profile, without the container's name.
+inline constexpr char kAppArmorOfContainer[] = "container.apparmor.security.beta.kubernetes.io/";
+
 // Returns all violations in a Pod template. `path` is the template's path, `managed` is the name of
 // Ringmaster's container, and `rules` are the job's rules, which may allow additional rights.
 std::vector<Violation> CheckTemplate(const nlohmann::json& pod_template, const std::string& path,

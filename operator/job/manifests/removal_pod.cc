@@ -8,6 +8,7 @@
 #include "common/control/pod_contract.h"
 #include "operator/api/names.h"
 #include "operator/job/admission/gpu_resources.h"
+#include "operator/job/admission/template_policy.h"
 #include "operator/job/manifests/manifests.h"
 #include "operator/job/manifests/pod_parts.h"
 #include "operator/job/manifests/pods.h"
@@ -28,13 +29,13 @@ void CopyFields(const json* from, std::initializer_list<const char*> fields, jso
 
 // Copies the workers' labels and annotations, which policies of the cluster may require.
 void CopyMetadata(const json& user, json& metadata) {
-  const std::string apparmor = "container.apparmor.security.beta.kubernetes.io/";
+  const std::string of_worker = std::string(kAppArmorOfContainer) + control::kWorkerContainer;
   for (const char* map : {"labels", "annotations"}) {
     const json* entries = kube::Find(user, {"metadata", map});
     if (entries == nullptr || !entries->is_object()) continue;
     for (const auto& [key, value] : entries->items()) {
       // The API server rejects a profile of a container that the Pod does not have.
-      if (key.starts_with(apparmor) && key != apparmor + control::kWorkerContainer) continue;
+      if (key.starts_with(kAppArmorOfContainer) && key != of_worker) continue;
       metadata[map][key] = value;
     }
   }
