@@ -6,7 +6,9 @@ import socket
 import tempfile
 import threading
 
-LIMIT = 20.0 * int(os.environ.get("RINGMASTER_PATIENCE", "1"))  # seconds; timeout of everything that a test waits for
+from patience import PATIENCE
+
+LIMIT = 20.0 * PATIENCE  # seconds; timeout of everything that a test waits for
 
 
 class FakeAgent:

@@ -15,8 +15,9 @@ import threading
 import time
 
 from fork_server import environment as rank_environment
+from patience import PATIENCE
 
-LIMIT = 60.0 * int(os.environ.get("RINGMASTER_PATIENCE", "1"))
+LIMIT = 60.0 * PATIENCE
 
 
 class Rank:

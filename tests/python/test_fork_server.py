@@ -11,8 +11,9 @@ import unittest
 from unittest import mock
 
 from fork_server import ForkServer, environment
+from patience import PATIENCE
 
-LIMIT = 30.0 * int(os.environ.get("RINGMASTER_PATIENCE", "1"))
+LIMIT = 30.0 * PATIENCE
 
 # What a script sees of its process.
 SEES = """

@@ -11,10 +11,11 @@ import time
 import unittest
 from unittest import mock
 
+from patience import PATIENCE
 from ringmaster.position import Phase, Position
 from ringmaster.world import Epoch, Member, World
 
-LIMIT = 30.0 * int(os.environ.get("RINGMASTER_PATIENCE", "1"))
+LIMIT = 30.0 * PATIENCE
 STACK_TEXT_AT = 4096
 FILE_BYTES = STACK_TEXT_AT + (64 << 10)
 FUTEX_WAITERS, FUTEX_OWNER_DIED = 0x80000000, 0x40000000
