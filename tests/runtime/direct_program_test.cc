@@ -28,11 +28,15 @@ class DirectProgram : public testing::Test {
     if (!Hosts::Possible()) GTEST_SKIP() << "making network namespaces needs root";
   }
 
-  static control::Verdict Run(Job* job) {
+  virtual void Begin(Job* job) {
     job->StartLauncher();
     job->StartAgent(0);
     job->StartAgent(1);
     job->SendOrder({0, 1});
+  }
+
+  control::Verdict Run(Job* job) {
+    Begin(job);
     return job->AwaitVerdict();
   }
 };
@@ -189,10 +193,7 @@ TEST_F(DirectProgram, IsRestartedWithAReplacementAndReportsWhyAndHowLongItHadRun
   control::LaunchSpec spec;
   spec.command = {"sleep", "600"};
   Job job(3, spec);
-  job.StartLauncher();
-  job.StartAgent(0);
-  job.StartAgent(1);
-  job.SendOrder({0, 1});
+  Begin(&job);
   ASSERT_TRUE(job.WaitForPhase(control::LauncherPhase::kRunning)) << job.Log();
 
   Hosts::Signal(job.agent(1), SIGKILL);
@@ -287,10 +288,10 @@ class ForeignImage : public DirectProgram {
     if (!bin_.empty()) std::filesystem::remove_all(bin_);
   }
 
-  control::Verdict Run(Job* job) const {
+  void Begin(Job* job) override {
     job->launcher_extra["PATH"] = bin_;
     job->worker_extra["PATH"] = bin_;
-    return DirectProgram::Run(job);
+    DirectProgram::Begin(job);
   }
 
   std::string bin_;
@@ -384,12 +385,8 @@ TEST_F(ForeignImage, ANewLaunchersProgramWaitsForTheEndOfTheLastOnes) {
                       "; exit 0; }; [ $RANK = 1 ] || { trap 'sleep 3; rmdir " + slow +
                       "; exit 0' TERM; mkdir " + slow + "; }; while :; do sleep 0.1; done"};
   Job job(3, spec);
-  job.launcher_extra = {{control::kEnvStopGraceSeconds, "60"}, {"PATH", bin_}};
-  job.worker_extra["PATH"] = bin_;
-  job.StartLauncher();
-  job.StartAgent(0);
-  job.StartAgent(1);
-  job.SendOrder({0, 1});
+  job.launcher_extra[control::kEnvStopGraceSeconds] = "60";
+  Begin(&job);
   for (const std::string& folder : {slow, began + "1"}) {
     ASSERT_TRUE(WaitUntil(Seconds(60), [&] { return std::filesystem::exists(folder); }));
   }
@@ -413,12 +410,7 @@ TEST_F(ForeignImage, AProgramThatCompletesWithoutALauncherDoesNotRunAgain) {
                   "mkdir " + began + "$RANK || exit 2; until [ -d " + go_on +
                       " ]; do sleep 0.1; done; mkdir " + ended + "$RANK"};
   Job job(3, spec);
-  job.launcher_extra["PATH"] = bin_;
-  job.worker_extra["PATH"] = bin_;
-  job.StartLauncher();
-  job.StartAgent(0);
-  job.StartAgent(1);
-  job.SendOrder({0, 1});
+  Begin(&job);
   const auto both_exist = [](const std::string& prefix) {
     return std::filesystem::exists(prefix + "0") && std::filesystem::exists(prefix + "1");
   };
