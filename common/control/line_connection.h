@@ -5,7 +5,7 @@
 // and the agent; a trainer uses blocking_line_client.h.
 //
 // A connection belongs to one io_context, which one thread runs: make all calls from that thread.
-// Handlers run on that thread too, but never inside the call that triggers them. No call blocks.
+// Handlers run on that thread, never inside the call that triggers them. Only SendNow() may block.
 //
 //   DialTls(io, "10.0.0.1", 8470, *tls, {}, [](Result<std::shared_ptr<LineConnection>> dialled) {
 //     if (!dialled.ok()) return Retry(dialled.error());
