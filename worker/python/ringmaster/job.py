@@ -117,8 +117,8 @@ class Job:
 
     # --- a step
 
-    def batches(self, dataset, *, steps: int, shuffle: bool = True, collate_fn: Callable | None = None,
-                num_workers: int = 0, finish: bool = True) -> Iterator[Batch]:
+    def batches(self, dataset, *, steps: int, shuffle: bool | None = None, collate_fn: Callable | None = None,
+                num_workers: int | None = None, finish: bool = True) -> Iterator[Batch]:
         """Yields this rank's micro-batches of every step up to `steps`, then waits until all ranks may exit.
 
         When the loop advances to the first micro-batch of the next step, the current step is completed as in step(),

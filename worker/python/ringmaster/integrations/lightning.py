@@ -32,13 +32,14 @@ _OF_STEPS = ("backward", "configure_gradient_clipping", "lr_scheduler_step", "on
 
 def fit(module: torch.nn.Module, train: Any, validation: DataLoader | None = None, *, max_steps: int, global_batch: int,
         micro_batch: int | None = None, seed: int = 0, validate_every: int = 500, monitor: str = "val_loss",
-        gradient_clip_val: float | None = None, precision: str = "32-true", num_workers: int = 0) -> Job:
+        gradient_clip_val: float | None = None, precision: str = "32-true", num_workers: int | None = None) -> Job:
     """Joins the job, trains until `max_steps` are applied, and returns when all ranks are done.
 
     train: a DataLoader or a map-style data set. global_batch, micro_batch, seed: as in ringmaster.join().
     validation: each rank validates its part after every `validate_every` steps and after the last step; the value that
         validation_step() logs as `monitor` is averaged over samples and ranks.
     precision: "32-true" or "bf16-mixed".
+    num_workers: number of processes that load ahead; None: the DataLoader's, or 0.
     """
     _check(module, precision)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
