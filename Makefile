@@ -32,7 +32,7 @@ figure: ## measure one figure of bench/README.md: make figure F=B1
 	@[ -n "$(F)" ] || { echo "say which figure: make figure F=B1 (bench/README.md lists them)" >&2; exit 2; }
 	@bench/figure.sh $(F)
 
-soak: ## run the long tests: 200 random schedules of faults with real processes, third-party programs with every fault, Hugging Face's Trainer in place on the local cluster, 200 random schedules for the operator, 30 minutes of one operator, all root file systems of B18, 100 faults of B21, a build without cache and unity; COUNT=, SEED=, MINUTES=, FAULTS=
+soak: ## run the long tests: 200 random schedules of faults with real processes and 200 with fake GPUs, third-party programs with every fault, Hugging Face's Trainer in place on the local cluster, 200 random schedules for the operator, 30 minutes of one operator, all root file systems of B18, 100 faults of B21, a build without cache and unity; COUNT=, SEED=, MINUTES=, FAULTS=
 	@bench/soak.sh $(or $(COUNT),200) $(or $(SEED),1)
 	@bench/real_programs_soak.sh
 	@bench/operator_soak.sh $(or $(MINUTES),30) $(or $(SEED),1)

@@ -1,7 +1,7 @@
 #pragma once
 
-// One rank of the real trainer on a thread of the test: session, step loop and Gloo, with a
-// workload whose sums are exact in any order, so that every world size computes the same bits.
+// One rank of the real trainer on a thread of the test: session and step loop, with a workload
+// whose sums are exact in any order, so that every world size computes the same bits.
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +28,7 @@
 namespace ringmaster::trainer {
 
 inline constexpr std::chrono::seconds kRankTimeout{40};
+inline constexpr int64_t kExactBatch = 8;
 
 // The events of one rank. Steps count from 1.
 struct RankScript {
@@ -47,7 +48,11 @@ struct RankScript {
   bool skip_not_finite = false;
   bool scale_loss = false;  // only the optimizer scales; the workload's sums do not change
   std::chrono::seconds timeout = kRankTimeout;
+  int64_t global_batch = kExactBatch;
   int64_t micro_batch = 0;  // 0: the job's setting
+  // Makes the rank's communicators.
+  std::function<CommunicatorFactory(AbandonedConnects&)> communicators = TestCommunicators;
+  std::function<void(std::span<const std::byte>)> gradients_are_in{};  // called before training
   // Folders; empty: nothing is stored.
   std::string checkpoints{};
   CheckpointPlace place{};  // the job's place on the volume `checkpoints`
@@ -95,12 +100,11 @@ class Gate {
   bool open_ = false;
 };
 
-inline constexpr int64_t kExactBatch = 8;
-
 // Gradients are small integers that depend on step, sample and element. The accuracy is always 1.
 class ExactWorkload final : public Workload {
  public:
-  explicit ExactWorkload(RankScript script) : script_(std::move(script)) {
+  explicit ExactWorkload(RankScript script)
+      : script_(std::move(script)), order_(1, 64, script_.global_batch) {
     for (const int64_t size : {5, 21, 2}) {
       parameters_.push_back(at::ones({size}, at::kFloat).requires_grad_(true));
     }
@@ -124,7 +128,7 @@ class ExactWorkload final : public Workload {
     if (script_.at) script_.at(step_ + 1);
     double loss = 0;
     for (int64_t sample = share_.begin; sample < share_.end; ++sample) {
-      loss += static_cast<double>((step_ * kExactBatch + sample) % 5);
+      loss += static_cast<double>((step_ * script_.global_batch + sample) % 5);
     }
     return loss;
   }
@@ -148,7 +152,7 @@ class ExactWorkload final : public Workload {
 
  private:
   const RankScript script_;
-  const DataOrder order_{1, 64, kExactBatch};
+  const DataOrder order_;
   std::vector<at::Tensor> parameters_;
   int64_t step_ = 0;
   Share share_;
@@ -269,7 +273,12 @@ class ElasticRank {
     auto log = StepLog::Open(folder_ + "/" + name_ + ".log");
     ASSERT_TRUE(audit.ok() && log.ok());
     const SystemClock clock;
-    const CommunicatorFactory gloo = TestCommunicators(abandoned_connects);
+    const CommunicatorFactory make = script.communicators(abandoned_connects);
+    if (script.gradients_are_in) {
+      const at::Tensor& gradients = buckets.flat_gradients();
+      script.gradients_are_in(std::as_bytes(
+          std::span(gradients.data_ptr<float>(), static_cast<std::size_t>(gradients.numel()))));
+    }
     // With compression, the communicator itself reduces only the scalars of a step.
     const bool compressed = script.compression != Compression::kNone;
     Blindness left{.reductions = script.fail_reduction_of *
@@ -280,7 +289,7 @@ class ElasticRank {
                    .confirms = script.confirms};
     const auto factory = [&](const World& world,
                              Deadline deadline) -> Result<std::unique_ptr<Communicator>> {
-      auto made = gloo(world, deadline);
+      auto made = make(world, deadline);
       if (!made.ok()) return made;
       return std::unique_ptr<Communicator>(new HalfBlindCommunicator(*std::move(made), left));
     };
@@ -300,7 +309,7 @@ class ElasticRank {
     const auto codec = MakeHostRowCodec(script.compression);
     const auto reducer = MakeCompressedGradients(codec.get(), buckets.gradient_counts());
     Session session(membership, factory, buckets, state, *audit, clock,
-                    {.global_batch = kExactBatch,
+                    {.global_batch = script.global_batch,
                      .micro_batch = script.micro_batch,
                      .timeout = script.timeout,
                      .fingerprint = 0,
@@ -311,7 +320,7 @@ class ElasticRank {
     const Result<void> joined = session.Join();
     TrainPlan plan;
     plan.steps = steps;
-    plan.global_batch = kExactBatch;
+    plan.global_batch = script.global_batch;
     plan.skip_not_finite = script.skip_not_finite;
     summary_ = joined.ok() ? Train(*workload, session, optimizer, *log, clock, plan)
                            : Result<RunSummary>(joined.error());
@@ -346,10 +355,10 @@ class ElasticRank {
 };
 
 // Returns the state after a run of one rank without faults.
-inline std::vector<float> TrainAlone(int64_t steps) {
+inline std::vector<float> TrainAlone(int64_t steps, int64_t global_batch = kExactBatch) {
   const TemporaryFolder folder;
   FakeLauncher launcher;
-  ElasticRank rank(launcher, "alone", folder.path(), steps, {});
+  ElasticRank rank(launcher, "alone", folder.path(), steps, {.global_batch = global_batch});
   launcher.Form({"alone"});
   EXPECT_TRUE(rank.Await().ok());
   return rank.state();

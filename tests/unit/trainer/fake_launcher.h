@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ class FakeLauncher {
     const std::lock_guard lock(mutex_);
     one_machine_ = one;
   }
+
+  // Sets the time that passes from one rank's learning that its world is over to the next one's.
+  void SetAnnouncementDelay(std::chrono::microseconds delay) { announcement_delay_ = delay; }
 
   // Starts the next world, with `names` by rank. A name without a rank never joins.
   std::shared_ptr<Store> Form(const Names& names) {
@@ -166,12 +170,16 @@ class FakeLauncher {
       lock.lock();
       const bool over = Over(it->second.epoch);
       lock.unlock();
-      if (over) it->second.over("the world was given up");
+      if (over) {
+        std::this_thread::sleep_for(announcement_delay_);
+        it->second.over("the world was given up");
+      }
       it = over ? watches_.erase(it) : std::next(it);
     }
     lock.lock();
   }
 
+  std::chrono::microseconds announcement_delay_{0};  // constant once ranks watch
   std::mutex watch_mutex_;
   std::map<std::string, Watch> watches_;  // guarded by watch_mutex_
 
