@@ -263,6 +263,11 @@ Result<http::Response> KubeClient::Authorized(http::Request& request, const Perf
     request.headers["Authorization"] = "Bearer " + token;
     answer = perform();
   }
+  if (!answer.ok() && answer.error().kind == ErrorKind::kTimeout) {
+    Error unanswered = answer.error();
+    unanswered.kind = ErrorKind::kUnavailable;  // kTimeout is an answer of the server
+    return unanswered;
+  }
   if (answer.ok()) {
     if (const auto warning = answer->headers.find("Warning"); warning != answer->headers.end()) {
       warnings_->Note(warning->second);

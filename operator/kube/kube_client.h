@@ -4,10 +4,10 @@
 // to kinds. The client has no threads and retries only once, after a 401 with a new token; callers
 // decide how to handle errors. Thread-safe.
 //
-// All calls return the errors of HttpClient, and the server's errors as ReadStatusError()
-// (status_error.h) maps them: kNotFound, kAlreadyExists, kConflict, kInvalid, kForbidden (reason
-// QuotaExceeded for quotas), kExpired, kThrottled (with retry_after), kUnavailable. Messages name
-// the verb, the resource and the object: "while creating pods team-a/x: ...".
+// ReadStatusError() (status_error.h) maps the server's errors: kNotFound, kAlreadyExists,
+// kConflict, kInvalid, kForbidden (reason QuotaExceeded for quotas), kExpired, kThrottled (with
+// retry_after), kTimeout, kUnavailable. Without an answer, calls return HttpClient's errors, but
+// never kTimeout. Messages name the verb and the object: "while creating pods team-a/x: ...".
 
 #include <chrono>
 #include <cstddef>

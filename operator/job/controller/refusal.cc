@@ -63,7 +63,7 @@ bool IsFromPolicy(const Error& error) {
 
 bool MayLast(const Error& error) {
   return error.kind == ErrorKind::kThrottled || error.kind == ErrorKind::kConflict ||
-         (error.kind == ErrorKind::kTimeout && error.message.find("HTTP 504") != std::string::npos);
+         error.kind == ErrorKind::kTimeout;
 }
 
 bool CertainlyNotCreated(const Error& error) {

