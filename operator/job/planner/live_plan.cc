@@ -195,9 +195,11 @@ void LivePlanner::ReplaceLauncher() {
   const bool deleted = launcher == nullptr || (launcher->deleting && !launcher->Ended());
   if (deleted && !unused && job_.status.launcher_term > 0 && !IsSuspended(job_.status)) {
     const std::string name = api::LauncherPodName(job_.name, job_.status.launcher_term);
-    const std::string how = launcher == nullptr || launcher->disruption.empty()
-                                ? " was deleted"
-                                : " is being disrupted (" + launcher->disruption + ")";
+    const bool disrupted = launcher != nullptr && !launcher->disruption.empty();
+    // A create whose result is not known may have failed, so there may never have been a Pod.
+    const std::string how = disrupted ? " is being disrupted (" + launcher->disruption + ")"
+                            : launcher == nullptr ? " does not exist"
+                                                  : " was deleted";
     const std::string node =
         launcher == nullptr || launcher->node.empty() ? "" : " on node " + launcher->node;
     plan_.AddEvent(true, api::kEventLauncherReplaced, api::kActionReplace,

@@ -129,7 +129,8 @@ TEST(Plan, AnEventReportsHowALauncherWasLostWithItsNode) {
     const char* event;
   };
   const Row table[] = {
-      {std::nullopt, "LauncherReplaced: digits-launcher-1 was deleted; a new launcher takes over"},
+      {std::nullopt,
+       "LauncherReplaced: digits-launcher-1 does not exist; a new launcher takes over"},
       {PodBuilder::Launcher(1).Deleting(),
        "LauncherReplaced: digits-launcher-1 on node node-1 was deleted; a new launcher takes over"},
       {PodBuilder::Launcher(1).Deleting().OnNode(""),
