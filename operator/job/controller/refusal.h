@@ -33,7 +33,7 @@ bool MayLast(const Error& error);
 bool CertainlyNotCreated(const Error& error);
 
 // Returns the refusal for an error. REQUIRES: !IsTransient(error), IsOfBrokenWebhook(error), or
-// MayLast(error) and creates have failed for long.
+// MayLast(error).
 // `failures`: consecutive refusals before this one. `of_pod`: the object was a Pod, whose content
 // comes from the user's template.
 Refusal RefusalOf(const Error& error, bool of_pod, int failures, Clock::Time now);

@@ -1,5 +1,6 @@
 #include "operator/job/controller/removal_actor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -93,11 +94,12 @@ Result<void> RemovalActor::MakePod() {
                                   failures, now);
     return {};
   }
-  if (IsTransient(error)) return error;
-  // The job's Pods free quota when they end, and a policy may admit the Pod later. Other refusals
-  // last.
+  if (IsTransient(error) && !IsOfBrokenWebhook(error) && !MayLast(error)) return error;
+  // The job's Pods free quota when they end, and a policy, a webhook or the API server may admit
+  // the Pod later. Other refusals last.
   memory_.refusal = RefusalOf(error, true, failures, now);
-  memory_.for_good = !kube::IsQuotaRefusal(error) && !IsFromPolicy(error);
+  memory_.refusal->retry_at = std::max(memory_.refusal->retry_at, now + error.retry_after);
+  memory_.for_good = !IsTransient(error) && !kube::IsQuotaRefusal(error) && !IsFromPolicy(error);
   return {};
 }
 

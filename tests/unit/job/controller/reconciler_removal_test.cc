@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -241,22 +242,36 @@ TEST(Reconciler, AStricterProfileKeepsNoDeletedJob) {
   EXPECT_EQ(std::ranges::count(op.events.reasons, api::kEventCheckpointsLeft), 1);
 }
 
-TEST(Reconciler, ADeletedJobWaitsUntilAPolicyAdmitsThePodThatRemovesItsCheckpoints) {
-  HeldJob scene;
-  Operator op(scene.api);
-  op.Settle();
-  scene.DeleteJob();
-  scene.api.refuse_create[kPodsPath] = {400,
-                                        "admission webhook \"w\" denied the request: no signature"};
-  op.Settle();
-  EXPECT_TRUE(scene.Held());
-  EXPECT_EQ(ConditionOf(scene.api, api::kCheckpointsRemoved).reason, api::kReasonForbidden);
+TEST(Reconciler, ADeletedJobSaysWhyThePodThatRemovesItsCheckpointsIsNotAdmittedYet) {
+  struct Row {
+    std::pair<int, std::string> refusal;
+    const char* reason;
+  };
+  const Row table[] = {
+      {{400, "admission webhook \"w\" denied the request: no signature"}, api::kReasonForbidden},
+      {{500, "Internal error occurred: failed calling webhook \"w\": refused"},
+       api::kReasonApiError},
+      {{429, "too many requests"}, api::kReasonApiError},
+      {{504, "the server was too slow"}, api::kReasonApiError},
+  };
+  for (const Row& row : table) {
+    HeldJob scene;
+    Operator op(scene.api);
+    op.Settle();
+    scene.DeleteJob();
+    scene.api.refuse_create[kPodsPath] = row.refusal;
+    op.Settle();
+    EXPECT_TRUE(scene.Held()) << row.refusal.second;
+    const api::Condition waits = ConditionOf(scene.api, api::kCheckpointsRemoved);
+    EXPECT_EQ(waits.reason, row.reason) << row.refusal.second;
+    EXPECT_NE(waits.message.find(row.refusal.second), std::string::npos) << waits.message;
 
-  scene.api.refuse_create.clear();
-  op.clock.Advance(std::chrono::seconds(61));
-  op.Settle();
+    scene.api.refuse_create.clear();
+    op.clock.Advance(std::chrono::seconds(61));
+    op.Settle();
 
-  EXPECT_NE(scene.Remover(), nullptr);
+    EXPECT_NE(scene.Remover(), nullptr) << row.refusal.second;
+  }
 }
 
 TEST(Reconciler, WithoutTheRightToDeleteAPodADeletedJobIsStillReleasedAtTheLimit) {
