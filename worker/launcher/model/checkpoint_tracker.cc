@@ -113,7 +113,9 @@ std::optional<control::CheckpointReport> CheckpointTracker::Newest(Time now) con
 std::vector<control::ProtectionFault> CheckpointTracker::Faults() const {
   std::vector<control::ProtectionFault> faults;
   for (const auto& [key, fault] : faults_) {
-    if (faults.size() < kMostFaults) faults.push_back(fault);
+    const bool known =
+        std::ranges::find(faults, fault.what, &control::ProtectionFault::what) != faults.end();
+    if (!known && faults.size() < kMostFaults) faults.push_back(fault);
   }
   return faults;
 }

@@ -51,7 +51,7 @@ class CheckpointTracker {
   void Forget(const std::string& pod_uid, std::optional<int> slot = {});
 
   std::optional<control::CheckpointReport> Newest(Time now) const;
-  // Returns the first kMostFaults faults, ordered by Pod and slot.
+  // Returns the first fault of each kind, by Pod and slot; at most kMostFaults.
   std::vector<control::ProtectionFault> Faults() const;
   static constexpr std::size_t kMostFaults = 4;
 

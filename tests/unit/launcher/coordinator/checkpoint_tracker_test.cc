@@ -267,14 +267,23 @@ TEST_F(CheckpointTrackerTest, AllLostIsARecoveryThatReportsTheLostSteps) {
   EXPECT_EQ(Status().last_recovery->cause, "RankKilled");
 }
 
-TEST(CheckpointTracker, ReportsAFewFaultsBriefly) {
+TEST(CheckpointTracker, ReportsOneFaultOfEachKindBriefly) {
   CheckpointTracker tracker;
-  for (int slot = 0; slot < 6; ++slot) {
+  for (int slot = 0; slot < 8; ++slot) {
     tracker.Protection("a", "w", {slot, "snapshot", std::string(1000, 'x')});
   }
+  tracker.Protection("b", "v", {0, "checkpoint", "no space left"});
 
-  ASSERT_THAT(tracker.Faults(), SizeIs(4));
-  EXPECT_EQ(tracker.Faults().front().message.size(), 400U);
+  const auto faults = tracker.Faults();
+  ASSERT_THAT(faults, SizeIs(2));
+  EXPECT_EQ(faults[0].message.size(), 400U);
+  EXPECT_EQ(faults[1].what, "checkpoint");
+  EXPECT_EQ(faults[1].pod, "v");
+
+  for (int kind = 0; kind < 8; ++kind) {
+    tracker.Protection("c", "u", {0, "kind " + std::to_string(kind), "x"});
+  }
+  EXPECT_THAT(tracker.Faults(), SizeIs(4));
 }
 
 TEST(CheckpointTracker, AsksAgainAfterAWhile) {
@@ -294,12 +303,13 @@ TEST(CheckpointTracker, ARestartedSlotLosesOnlyItsOwnGrantAndFaults) {
   CheckpointTracker tracker;
   for (const int rank : {0, 1}) {
     ASSERT_TRUE(tracker.Grants({epoch, rank, 500, 0, 4096, "00ff"}, "a", epoch, members));
-    tracker.Protection("a", "w", {rank, "snapshot", "no memory"});
+    tracker.Protection("a", "w", {rank, rank == 0 ? "snapshot" : "copy", "no memory"});
   }
 
   tracker.Forget("a", 0);
 
-  EXPECT_THAT(tracker.Faults(), SizeIs(1));
+  ASSERT_THAT(tracker.Faults(), SizeIs(1));
+  EXPECT_EQ(tracker.Faults().front().what, "copy");
   tracker.Completed({}, "a", {epoch, 0, 500});
   EXPECT_FALSE(tracker.Newest({}));
   tracker.Completed({}, "a", {epoch, 1, 500});
