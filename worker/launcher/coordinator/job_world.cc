@@ -1,6 +1,8 @@
 // Starts the first world with mpirun or the agents, and ends worlds.
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +16,18 @@
 namespace ringmaster::launcher {
 
 using control::LauncherPhase;
+
+namespace {
+
+// Returns whether the text contains this version: "5.0.10" does not contain 5.0.1.
+bool NamesVersion(const std::string& text, const std::string& version) {
+  const std::size_t at = text.find(version);
+  if (at == std::string::npos) return false;
+  const std::size_t end = at + version.size();
+  return end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0;
+}
+
+}  // namespace
 
 bool Job::InOrder(const std::string& pod_uid) const { return ordered_.contains(pod_uid); }
 
@@ -151,7 +165,7 @@ std::string Job::MixedText(const std::vector<std::string>& pod_uids) const {
     }
     if (agents_start_) continue;
     const std::string openmpi = VersionOf(pod_uid, "openmpi");
-    if (!openmpi.empty() && openmpi.find(openmpi_version_) == std::string::npos) {
+    if (!openmpi.empty() && !NamesVersion(openmpi, openmpi_version_)) {
       return NameOf(pod_uid) + " has Open MPI " + openmpi + ", the launcher has " +
              openmpi_version_ + "; use the same image";
     }

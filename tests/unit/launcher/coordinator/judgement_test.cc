@@ -614,6 +614,10 @@ TEST_F(TwoWorkers, StartTogetherUnlessTheirVersionsDiffer) {
        {{"openmpi", "5.0.7"}},
        {{"openmpi", "5.0.7"}},
        "digits-worker-0 (node-0) has Open MPI 5.0.7, the launcher has 4.1.4; use the same image"},
+      {"a later one that begins like the launcher's",
+       {{"openmpi", "4.1.41"}},
+       {{"openmpi", "4.1.41"}},
+       "digits-worker-0 (node-0) has Open MPI 4.1.41, the launcher has 4.1.4; use the same image"},
   };
   for (const Case& c : cases) {
     world = std::make_unique<World>();
