@@ -110,6 +110,17 @@ job.state["best"] = 0.5
     "a number in the state that join() is given": ("""
 job = rm.join(model, optimizer, global_batch=8, state={"best": 0.5})
 """, "job.state['best'] is a float, without state_dict()"),
+    "a state of its own type": ("""
+import collections
+class Tracker:
+    def __init__(self, kind): self.best = kind(0.5, 3)
+    def state_dict(self): return {"of": [self.best]}
+    def load_state_dict(self, state): self.best = state["of"][0]
+job = rm.join(model, optimizer, global_batch=8)
+job.state["tracker"] = Tracker(collections.namedtuple("Best", "loss step"))
+for batch in job.batches(dataset, steps=2):
+    pass
+""", "job.state: tracker: of: 0 is a __main__.Best, which can be neither saved nor sent to another rank"),
     "two loops, the first of which ended training": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for steps in (2, 4):
@@ -282,7 +293,7 @@ model.register_buffer("codes", torch.ones(3, dtype=torch.bfloat16))
 model.register_buffer("center", torch.full((2, 1), float("nan")))
 model.register_buffer("count", torch.tensor(0))
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
-from ringmaster.state import Extras, TrainingState, pack, unpack
+from ringmaster.state import Extras, TrainingState
 state = TrainingState(model, optimizer, Extras({"scheduler": scheduler}))
 import copy, warnings
 warnings.simplefilter("ignore")

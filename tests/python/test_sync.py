@@ -1,6 +1,7 @@
 """Tests how ranks get the same state: a rank uses another rank's state only if that state fits. The
 ranks are threads."""
 
+import enum
 import threading
 import unittest
 from collections import Counter
@@ -10,8 +11,9 @@ import torch
 from fake_agent import LIMIT, Call
 from ringmaster.checkpoint_content import copied
 from ringmaster.errors import UserError
+from ringmaster.packed import Packed, pack, unpack
 from ringmaster.position import Position
-from ringmaster.state import Extras, LocalState, StateVersion, TrainingState, pack, unpack
+from ringmaster.state import Extras, LocalState, StateVersion, TrainingState
 from ringmaster.sync import StateSync
 from ringmaster.world import Epoch
 
@@ -79,6 +81,19 @@ class Sync(unittest.TestCase):
     def test_a_rank_that_joins_takes_the_state_over(self):
         first, second = self.sync(lambda state: state["extras"].update(ema=[torch.ones(5), {"n": 1}]))
         self.assertTrue(torch.equal(first.weight, second.weight))
+
+    def test_numbers_and_texts_of_other_types_become_plain(self):
+        class Kind(str, enum.Enum):
+            LINEAR = "linear"
+
+        class Number(float):  # as NumPy's float64 is
+            pass
+
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=Number(0.5))
+        sent = Packed.from_bytes(pack([optimizer.state_dict(), {Kind.LINEAR: Kind.LINEAR}]).to_bytes())
+        groups, kinds = unpack(sent)[0]["param_groups"], unpack(sent)[1]
+        self.assertEqual((groups[0]["lr"], kinds), (0.5, {"linear": "linear"}))
+        self.assertEqual({type(value) for value in (*kinds, *kinds.values())}, {str})
 
     def test_a_rank_that_has_loaded_the_others_state_knows_that_they_have_trained_it(self):
         barrier, shared = threading.Barrier(2), [None, None]

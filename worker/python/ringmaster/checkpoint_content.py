@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from .errors import UserError, listed
-from .state import StateVersion, counter_as_dict
+from .errors import listed
+from .packed import counter_as_dict, is_sequence, plain
+from .state import StateVersion
 from .world import Epoch
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def copied(value: Any, where: str = "the state") -> Any:
@@ -35,20 +34,10 @@ def _copied(value: Any, where: str, tensors: dict[tuple, torch.Tensor]) -> Any:
         ordered = OrderedDict(items)  # a module's state: _metadata has the versions of its parts
         ordered._metadata = value._metadata
         return ordered
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         made = [_copied(item, f"{where}: {number}", tensors) for number, item in enumerate(value)]
         return made if isinstance(value, list) else tuple(made)
-    for kind in _PLAIN:
-        if isinstance(value, kind):
-            return value if type(value) is kind else kind(value)
-    if isinstance(value, (torch.dtype, torch.device)):
-        return value
-    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    raise UserError(
-        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold; use tensors, "
-        "numbers, strings, and lists and dicts of those"
-    )
+    return plain(value, where)
 
 
 def version_of(content: dict[str, Any]) -> StateVersion | None:

@@ -1,18 +1,13 @@
 """The state of a rank: parameters, buffers, optimizer, and other objects of the script.
 
-`TrainingState` represents the state as a skeleton (nested dicts and lists, numbers, strings) and a list of tensors, so
-that it can be compared, sent to another rank and restored. `LocalState` determines which of two states is newer, by the
-same rules as worker/trainer/elastic/state_version.h.
+`TrainingState` can be compared, sent to another rank and restored. `LocalState` determines which of two states is newer,
+by the same rules as worker/trainer/elastic/state_version.h.
 """
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
 import math
-import zlib
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping, NamedTuple
 
@@ -20,14 +15,12 @@ import torch
 
 from .errors import UserError
 from .module_buffers import ModuleBuffers
-from .transport import buffer_of
+from .packed import pack, with_counters
 from .world import Epoch
 
 # Limit of the optimizer's state and job.state together: _TIMES_MODEL times the model's bytes plus _MORE_BYTES.
 _TIMES_MODEL = 16
 _MORE_BYTES = 4 << 30
-
-_COUNTER = "__counter__"  # the only key of a dict that stands for a collections.Counter
 
 ORIGINS = ("start", "checkpoint", "snapshot", "training", "other")
 
@@ -69,99 +62,6 @@ class LocalState:
         if self.version == StateVersion():
             return (0, self.version)
         return (1 if self.origin == "other" else 2, self.version, self.origin == "training")
-
-
-@dataclass
-class Packed:
-    """A state for transfer. `tensors` are detached, on the devices of the state's tensors, and share the memory of the
-    state's tensors."""
-
-    skeleton: Any
-    tensors: list[torch.Tensor] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)  # device types of a sender's tensors
-
-    def to_bytes(self) -> bytes:
-        """Returns the skeleton, and the types, shapes and devices of the tensors, as bytes."""
-        shapes = [[str(tensor.dtype).removeprefix("torch."), list(tensor.shape), tensor.device.type]
-                  for tensor in self.tensors]
-        buffer = io.BytesIO()
-        torch.save([self.skeleton, shapes], buffer)
-        return buffer.getvalue()
-
-    @staticmethod
-    def from_bytes(data: bytes) -> "Packed":
-        """Returns a state with tensors on the "meta" device, which have no memory; allocate() creates the real ones.
-        Only plain values are read, so data from a peer cannot run code."""
-        skeleton, shapes = torch.load(io.BytesIO(data), weights_only=True)
-        tensors = [torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for dtype, shape, _ in shapes]
-        return Packed(skeleton, tensors, [where for _, _, where in shapes])
-
-    def allocate(self, device: torch.device) -> None:
-        """Allocates the tensors of a state that from_bytes() returned: on the CPU if the sender has them on the CPU,
-        otherwise on `device`."""
-        self.tensors = [torch.empty_like(tensor, device="cpu" if where == "cpu" else device)
-                        for tensor, where in zip(self.tensors, self.places)]
-
-    def checksum(self) -> int:
-        """Returns a 64-bit checksum of all tensors. Combines the CRC-32 of each tensor, which is several times as fast
-        as a hash of all bytes."""
-        digest = hashlib.blake2b(digest_size=8)
-        for tensor in self.tensors:
-            digest.update(zlib.crc32(buffer_of(tensor.contiguous().cpu())).to_bytes(4, "little"))
-        return int.from_bytes(digest.digest(), "little")
-
-
-def pack(value: Any) -> Packed:
-    """Splits a value of nested dicts, lists and tuples into a skeleton and its tensors."""
-    packed = Packed(None)
-    packed.skeleton = _take(value, packed.tensors)
-    return packed
-
-
-def _take(value: Any, tensors: list[torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        tensors.append(value.detach())
-        return {"__tensor__": len(tensors) - 1}
-    if isinstance(value, Mapping):
-        keys = list(value)
-        if all(isinstance(key, int) for key in keys):
-            keys.sort()  # optimizers' states by parameter, in the order in which the parameters first had gradients
-        taken = {key: _take(value[key], tensors) for key in keys}
-        return counter_as_dict(taken) if isinstance(value, Counter) else taken
-    if isinstance(value, (list, tuple)):
-        taken = [_take(item, tensors) for item in value]
-        return taken if isinstance(value, list) else tuple(taken)
-    return value
-
-
-def counter_as_dict(items: dict[Any, Any]) -> dict[str, Any]:
-    """Returns what stands for a Counter with these items in a packed state and in a checkpoint, which older versions of
-    torch.load(weights_only=True) do not read. The state of the scheduler MultiStepLR has one."""
-    return {_COUNTER: items}
-
-
-def _with_counters(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        items = {key: _with_counters(item) for key, item in value.items()}
-        return Counter(items[_COUNTER]) if set(items) == {_COUNTER} else items
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_with_counters, value))
-    return value
-
-
-def unpack(packed: Packed) -> Any:
-    return _put(packed.skeleton, packed.tensors)
-
-
-def _put(value: Any, tensors: list[torch.Tensor]) -> Any:
-    if isinstance(value, Mapping):
-        if set(value) == {"__tensor__"}:
-            return tensors[value["__tensor__"]]
-        return {key: _put(item, tensors) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        put = [_put(item, tensors) for item in value]
-        return put if isinstance(value, list) else tuple(put)
-    return value
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
@@ -269,7 +169,9 @@ class TrainingState:
         self._norms.remember()
         self._others.remember()
         extras = {name: copy.deepcopy(part.state_dict()) for name, part in self.extras.items()}
-        self._undo = (_values_of(self.optimizer), extras)
+        groups = _values_of(self.optimizer)
+        pack({"optimizer's groups": groups, "job.state": extras})  # raises UserError if a rank that joins could not read them
+        self._undo = (groups, extras)
 
     def put_back(self) -> None:
         """Discards the step: restores buffers, the optimizer's settings and extras to what remember() saved."""
@@ -327,7 +229,7 @@ class Extras(dict):
         _check_part(name, part)
         super().__setitem__(name, part)
         if name in self.unclaimed:
-            part.load_state_dict(_with_counters(self.unclaimed.pop(name)))
+            part.load_state_dict(with_counters(self.unclaimed.pop(name)))
             _set_values(self._optimizer, self._values)  # a scheduler changes them when it is created
 
     def update(self, *parts: Any, **named: Any) -> None:
@@ -338,7 +240,7 @@ class Extras(dict):
         self.unclaimed = {name: part for name, part in state.items() if name not in self}
         for name, part in self.items():
             if name in state:
-                part.load_state_dict(_with_counters(state[name]))
+                part.load_state_dict(with_counters(state[name]))
         self._optimizer = optimizer
         self._values = _values_of(optimizer)
 

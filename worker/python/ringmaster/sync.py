@@ -17,8 +17,9 @@ from typing import Callable, Sequence
 import torch
 
 from .errors import RingmasterError, Unavailable, UserError, WorldOver
+from .packed import Packed, pack, unpack
 from .position import Phase, Position
-from .state import ORIGINS, LocalState, Packed, StateVersion, TrainingState, pack, unpack
+from .state import ORIGINS, LocalState, StateVersion, TrainingState
 from .transport import Communicator, buffer_of
 from .world import Epoch
 
