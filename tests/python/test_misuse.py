@@ -166,6 +166,17 @@ model.zero_grad()
 model.bfloat16()
 assert job.finish()
 """,
+    "a DataLoader in the order of its data set, with a worker process": """
+import os
+class Whose(torch.utils.data.Dataset):
+    def __len__(self): return 16
+    def __getitem__(self, index): return x[index], os.getpid()
+job = rm.join(model, optimizer, global_batch=8)
+for number, batch in enumerate(job.batches(torch.utils.data.DataLoader(Whose(), batch_size=8, num_workers=1), steps=3)):
+    assert batch.indices == [place % 16 for place in range(8 * number, 8 * number + 8)], batch.indices
+    assert os.getpid() not in batch.y.tolist()
+    job.backward(model(batch.x).square().mean())
+""",
     "weights of tensors, and of nothing": """
 job = rm.join(model, optimizer, global_batch=8, micro_batch=4)
 for number, batch in enumerate(job.batches(dataset, steps=3)):

@@ -121,6 +121,9 @@ class Job:
                 num_workers: int | None = None, finish: bool = True) -> Iterator[Batch]:
         """Yields this rank's micro-batches of every step up to `steps`, then waits until all ranks may exit.
 
+        `dataset` is a map-style data set, which is shuffled in each epoch by default, or a DataLoader, whose settings are the
+        defaults of the others.
+
         When the loop advances to the first micro-batch of the next step, the current step is completed as in step(),
         unless the script has called step(). A discarded step is repeated. If the script leaves the loop early, the step
         is discarded. Pass `finish`=False if another loop with a higher number of steps follows.
