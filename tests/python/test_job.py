@@ -184,6 +184,22 @@ class Training(ScriptTest):
         job.world(list(reversed(ranks)))
         self.assertIn("done 60 ", self.finish(job, ranks))
 
+    def test_a_cache_that_grows_with_the_samples_of_a_rank_remains_its_own(self):
+        script = """
+import torch
+class Cache(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("of", torch.ones(1), persistent=False)
+    def forward(self, x):
+        if len(self.of) < 200 * x.abs().max():
+            self.of = torch.arange(int(200 * x.abs().max()) + 1)
+        return x
+""" + TRAIN.replace("[torch.nn.Linear(16, 32)", "[Cache(), torch.nn.Linear(16, 32)")
+        job, ranks = self.job(3, 40, "slow", script=script)
+        job.world(ranks[:2])
+        self.assertIn("done 40 ", self.kill_and_join(job, ranks))
+
     def test_a_norm_that_trains_in_a_model_in_evaluation_mode_has_equal_averages_on_all_ranks(self):
         script = TRAIN.replace("job = rm.join(", "model.eval()[1].train()\njob = rm.join(")
         job, ranks = self.job(2, 60, "norm", "slow", script=script)

@@ -103,11 +103,12 @@ class TrainingState:
         self._undo: tuple[list[dict[str, Any]], dict[str, Any]] | None = None
 
     def describe(self) -> str:
-        """Returns text with a line for each tensor of the model and one for the optimizer's groups. The text must be
-        equal on all ranks."""
+        """Returns text with a line for each tensor of the model's state and one for the optimizer's groups. The text must
+        be equal on all ranks."""
+        kept = self.model.state_dict()  # without buffers that are not persistent
         lines = [f"{kind} {name} {str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
                  for kind, tensors in (("parameter", self.model.named_parameters()), ("buffer", self.model.named_buffers()))
-                 for name, tensor in tensors]
+                 for name, tensor in tensors if kind == "parameter" or name in kept]
         groups = [len(group["params"]) for group in self.optimizer.param_groups]
         lines.append(f"optimizer {type(self.optimizer).__name__} with {groups} parameters")
         return "\n".join(lines)

@@ -12,6 +12,7 @@ import torch
 
 from .buckets import Buckets
 from .errors import UserError
+from .random_state import seed_for
 from .state import TrainingState
 from .sync import compare_texts
 from .transport import Communicator
@@ -168,14 +169,14 @@ class StepReducer:
         self.buckets.drop([number for number, count in enumerate(counts.tolist()) if count == communicator.size])
 
     def _share_buffers(self, communicator: Communicator, changed: list[int]) -> None:
-        """Copies the buffers that forward passes have changed, except for running averages, from rank 0 to all
-        ranks."""
+        """Copies the buffers that forward passes have changed, except for running averages, from rank 0 to all ranks.
+        A buffer whose shape differs between ranks, such as a cache for the longest sample, remains as it is."""
         buffers = self._training.other_buffers()
-        counts = torch.zeros(len(buffers), device=self._device)
-        counts[changed] = 1
-        communicator.all_reduce(counts).wait()
-        for buffer, count in zip(buffers, counts.tolist()):
-            if count > 0:
+        words = [[number in changed, seed_for(*buffer.shape) >> 1] for number, buffer in enumerate(buffers)]
+        rows = communicator.all_gather(torch.tensor(words, dtype=torch.int64, device=self._device))
+        for buffer, stated in zip(buffers, torch.stack(rows, dim=1).tolist()):
+            changes, shapes = zip(*stated)
+            if any(changes) and len(set(shapes)) == 1:
                 values = buffer.detach().to(self._device, copy=True, memory_format=torch.contiguous_format)
                 communicator.broadcast(values, 0)
                 buffer.copy_(values)
