@@ -494,6 +494,33 @@ job.finish()
                 self.assertIn("rank 0 has 'parameter 0.weight float32 [32, 16]' where rank 1 has 'parameter 0.weight "
                               "float32 [33, 16]'", file.read())
 
+    def test_a_scheduler_that_a_rank_that_joins_does_not_take_over(self):
+        script = TRAIN.replace('state={"scheduler": scheduler}', "state={}").replace(
+            "StepLR(optimizer, step_size=10, gamma=0.9)", "LambdaLR(optimizer, lambda step: 1 / (1 + step))")
+        job, ranks = self.job(2, 300, "slow", script=script)
+        job.world(ranks[:1])
+        job.wait_for_line(ranks[0], "8 ")
+        job.switch()
+        job.wait_for(ranks[:1], "RankAtBoundary")
+        job.world(ranks)
+        for rank in ranks:
+            self.assertEqual(rank.process.wait(60), 2, job.logs())
+        self.assertRegex(job.logs(), r"ranks differ: rank 0 has 'lr 0\.\d+ in group 0 of the optimizer' where rank 1 has 'lr "
+                                     r"0\.\d+ in group 0 of the optimizer'; .* add schedulers to job\.state")
+
+    def test_parameters_that_each_rank_changes_in_its_own_way_during_a_step(self):
+        for script, name in (
+            (TRAIN.replace("    job.backward(loss)", "    job.backward(loss)\n    other.step()").replace(
+                "scheduler = torch", "other = torch.optim.SGD(model[2:].parameters(), lr=0.1)\nscheduler = torch"), "2.weight"),
+            (TRAIN.replace("[torch.nn.Linear(16, 32)", "[torch.nn.Embedding(300, 2, max_norm=0.1), torch.nn.Flatten(), torch.nn."
+                           "Linear(32, 32)").replace("job = rm", "dataset.tensors = torch.arange(4800).view(300, 16) // 16, y\njob = rm"),
+             "0.weight"),
+        ):
+            for code, log in self.end_of(script, variants=["10"]):
+                self.assertEqual(code, 2, log)
+                self.assertIn(f"step 1: parameter {name} has other values on rank 1 than on rank 0, because the script changed it",
+                              log)
+
     def test_a_loss_that_is_no_number_names_its_rank(self):
         script = TRAIN.replace("    job.backward(loss)", "    if job.rank == 1 and job.steps == 3:\n"
                                                          "        loss = loss * float('nan')\n    job.backward(loss)")

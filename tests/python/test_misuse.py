@@ -45,6 +45,25 @@ for batch in job.batches(dataset, steps=2):
     optimizer.zero_grad(set_to_none=False)
     job.backward(loss_fn(model(batch.x), batch.y))
 """, "changed gradients between job.backward() and the step"),
+    "backward() of another loss, and zero_grad()": ("""
+job = rm.join(model, optimizer, global_batch=8)
+for batch in job.batches(dataset, steps=2):
+    model(batch.x).square().mean().backward()
+    optimizer.zero_grad()
+    job.backward(loss_fn(model(batch.x), batch.y))
+""", "the script called backward() of a loss before job.backward()"),
+    "backward() of another loss after the last micro-batch": ("""
+job = rm.join(model, optimizer, global_batch=8)
+for batch in job.batches(dataset, steps=2):
+    job.backward(loss_fn(model(batch.x), batch.y))
+    model(batch.x).square().mean().backward()
+""", "add losses instead of calling backward() of each"),
+    "backward() of another loss between micro-batches": ("""
+job = rm.join(model, optimizer, global_batch=8, micro_batch=4)
+for batch in job.batches(dataset, steps=2):
+    job.backward(loss_fn(model(batch.x), batch.y))
+    model(batch.x).square().mean().backward()
+""", "as clip_grad_norm_(), zero_grad() and backward() of another loss do"),
     "two losses of one micro-batch": ("""
 job = rm.join(model, optimizer, global_batch=8)
 for batch in job.batches(dataset, steps=2):
@@ -150,6 +169,19 @@ def train(habit):
             model.zero_grad()
     return model.weight.detach()
 assert torch.equal(train(False), train(True))
+""",
+    "layers that thaw after a backward pass, in micro-batches": """
+def train(micro_batch):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    model[0].requires_grad_(False)
+    job = rm.join(model, torch.optim.AdamW(model.parameters(), lr=0.1), global_batch=8, micro_batch=micro_batch)
+    for batch in job.batches(dataset, steps=5):
+        job.backward(loss_fn(model(batch.x), batch.y))
+        if job.steps == 2:
+            model[0].requires_grad_(True)
+    return model[0].weight.detach()
+assert torch.allclose(train(8), train(4), atol=1e-5)
 """,
     "two loops": """
 job = rm.join(model, optimizer, global_batch=8)

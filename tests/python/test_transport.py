@@ -252,7 +252,7 @@ class Settle(unittest.TestCase):
         reducer.add(torch.ones(1), 4)
 
         with self.assertRaisesRegex(WorldOver, "another rank aborted"):
-            reducer.reduce(communicator, Votes(False, False, "data", 1.0), 1)
+            reducer.reduce(communicator, Votes(False, False, "data"), 1)
         with self.assertRaisesRegex(WorldOver, "another rank aborted"):
             reducer.agree(communicator, 1, finish=True)
 

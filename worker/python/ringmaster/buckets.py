@@ -130,8 +130,9 @@ class Buckets:
             if self._communicator is None:
                 return
             if number in self._ready:
-                raise UserError(f"parameter {self._names[parameter]} received its gradient twice in one backward pass; checkpoint "
-                                "activations with use_reentrant=False")
+                raise UserError(f"parameter {self._names[parameter]} received its gradient twice in one backward pass; "
+                                "checkpoint activations with use_reentrant=False, and add losses instead of calling backward() "
+                                "of each")
             self._ready.add(number)
             bucket.missing -= 1
             while self._next < len(self._buckets) - 1 and self._buckets[self._next].missing <= 0:
@@ -162,9 +163,9 @@ class Buckets:
     def check(self) -> None:
         """Raises UserError if the script has changed gradients since seal()."""
         if any(bucket.version != bucket.flat._version for bucket in self._buckets):
-            raise UserError("the script changed gradients between job.backward() and the step, as clip_grad_norm_() and "
-                            "zero_grad() do; they then cover only part of the batch. Pass a function that clips them to "
-                            "job.before_update(), and remove zero_grad()")
+            raise UserError("the script changed gradients between job.backward() and the step, as clip_grad_norm_(), "
+                            "zero_grad() and backward() of another loss do; they then cover only part of the batch. Pass a "
+                            "function that clips them to job.before_update(), and remove zero_grad()")
 
     def arm(self, communicator: Communicator) -> None:
         """Call before the step's last backward pass. That pass reduces each bucket but the last as soon as the bucket

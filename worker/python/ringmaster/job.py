@@ -64,7 +64,7 @@ class Job:
         self._worlds = WorldEntry(membership, self._training, self._device, position=self._position, audit=self._audit,
                                   keeper=keeper, settings=settings, timeout=timeout, global_batch=global_batch)
         self._source: BatchSource | None = None
-        self._data, self._data_word = "", 0.0  # fingerprint of the batches() and its hash, which each step compares
+        self._data = ""  # fingerprint of the batches(), which each step compares
         self._evaluation: Evaluation | None = None
         self._total_steps = 0  # 0: unknown
         self._unreported: Progress | None = None  # progress of the applied step, until it is committed
@@ -136,7 +136,6 @@ class Job:
         self._source = BatchSource(dataset, global_batch=self.global_batch, seed=self.seed, micro_batch=self.micro_batch,
                                    shuffle=shuffle, collate_fn=collate_fn, num_workers=num_workers, device=self._device)
         self._data = self._source.fingerprint_text() + f"\nsteps={steps}"
-        self._data_word = float(seed_for(self._data) % 2**52)
         self._total_steps = steps
         self._looping = True
         try:
@@ -230,11 +229,7 @@ class Job:
         if not loss.requires_grad:
             raise UserError("backward() was given a loss that does not require a gradient; compute it from the model's output, "
                             "without no_grad(), detach() or item()")
-        if self._reducer.passes == 0:
-            self._reducer.follow_frozen()
-        else:
-            self._reducer.buckets.check()
-        self._reducer.passes += 1
+        self._reducer.begin_pass()
         self._batch_computed = True
         if weight == 0 or self._worlds.communicator.over:
             return  # the micro-batch contributes nothing, or the step is discarded
@@ -279,7 +274,7 @@ class Job:
         self._position.enter(Phase.REDUCE)
         epoch = self._worlds.world.epoch
         return Votes(self._membership.switch_wanted(epoch),
-                     self.rank == 0 and self._membership.checkpoint_wanted(epoch), self._data, self._data_word)
+                     self.rank == 0 and self._membership.checkpoint_wanted(epoch), self._data)
 
     def _applied(self, reduced: Reduced) -> None:
         (begin, end), world = self.share, self._worlds.world

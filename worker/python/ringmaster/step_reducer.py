@@ -16,9 +16,10 @@ from .random_state import seed_for
 from .state import TrainingState
 from .sync import compare_texts
 from .transport import Communicator
+from .update import settings_of
 
-_NUMBERS = 4  # of each rank in a step: sum of losses, sum of weights, flags, and the fingerprint of its data
-_LEAVE, _CHECKPOINT, _UNUSED, _CHANGED, _FINISH = 1, 2, 4, 8, 16  # flags
+_NUMBERS = 4  # of each rank in a step: sum of losses, sum of weights, flags, and the hash of what must be equal on all ranks
+_LEAVE, _CHECKPOINT, _UNUSED, _CHANGED, _FINISH, _MOVED = 1, 2, 4, 8, 16, 32  # flags
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class Votes:
     leave: bool  # all ranks must leave the world after the step
     checkpoint: bool  # the step must be saved although no checkpoint is due
     data: str  # fingerprint of the data, which must be equal on all ranks
-    data_word: float  # its hash, which a double represents exactly
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,19 @@ class StepReducer:
         """Begins a step, which `ranks` ranks compute."""
         self._clear(ranks)
         self.buckets.attach()
+        self._versions = [parameter._version for _, parameter in self._named]
+
+    def begin_pass(self) -> None:
+        """Begins a backward pass of the step. Raises UserError if the script has changed gradients in the step."""
+        if self.passes > 0:
+            self.buckets.check()
+        elif len(self.buckets.unused()) < self.buckets.count:
+            raise UserError("the script called backward() of a loss before job.backward(), which adds gradients that are no "
+                            "means over the batch; add the losses and pass their sum to job.backward(), and compute "
+                            "gradients of inputs with torch.autograd.grad()")
+        else:
+            self._follow_frozen()
+        self.passes += 1
 
     def _clear(self, ranks: int) -> None:
         self._ranks = ranks
@@ -77,7 +90,7 @@ class StepReducer:
     def close(self) -> None:
         self.buckets.close()
 
-    def follow_frozen(self) -> None:
+    def _follow_frozen(self) -> None:
         """Creates new buckets if the script has frozen or unfrozen parameters. Whether a parameter is frozen may depend
         only on the number of the step."""
         if [parameter.requires_grad for _, parameter in self._named] == self._trainable:
@@ -101,14 +114,19 @@ class StepReducer:
         unused = self.buckets.unused()
         changed = self._training.changed_buffers()
         self.buckets.attach()
-        statistics, numbers = self._sum(communicator, self._numbers(votes, bool(unused), bool(changed)), number)
-        losses, weights_of, flags_of, data_words = zip(*numbers)
+        flags = _LEAVE * votes.leave | _CHECKPOINT * votes.checkpoint | _UNUSED * bool(unused) | _CHANGED * bool(changed)
+        flags |= _MOVED * any(parameter._version != before for (_, parameter), before in zip(self._named, self._versions))
+        equal = f"{votes.data}\n{settings_of(self._training.optimizer)}"
+        statistics, numbers = self._sum(communicator, self._numbers(flags, equal), number)
+        losses, weights_of, flags_of, words = zip(*numbers)
         weights, flags = math.fsum(weights_of), functools.reduce(operator.or_, map(int, flags_of))
-        compare_texts(communicator, votes.data, data_words)
+        compare_texts(communicator, equal, words)
         if flags & _UNUSED:
             self._drop_unused(communicator, unused)
         if flags & _CHANGED:
             self._share_buffers(communicator, changed)
+        if flags & _MOVED:
+            self._compare_parameters(communicator, number)
         waited = time.monotonic() - waiting
         culprits = [rank for rank, loss in enumerate(losses) if not math.isfinite(loss)]
         if culprits:
@@ -122,6 +140,9 @@ class StepReducer:
                             "rate or check the data")
         if statistics is not None:
             self._training.put_statistics(statistics, weights)
+        for (_, parameter), trains in zip(self._named, self._trainable):
+            if not trains:
+                parameter.grad = None  # of this rank alone: it was unfrozen during the step and trains from the next one on
         return Reduced(math.fsum(losses) / weights, bool(flags & _LEAVE), bool(flags & _CHECKPOINT), waited)
 
     def agree(self, communicator: Communicator, number: int, *, finish: bool) -> None:
@@ -153,10 +174,10 @@ class StepReducer:
                             "on all ranks, such as job.steps and job.loss, decide when a loop ends")
         return statistics, numbers_of
 
-    def _numbers(self, votes: Votes, unused: bool, changed: bool) -> torch.Tensor:
-        flags = _LEAVE * votes.leave | _CHECKPOINT * votes.checkpoint | _UNUSED * unused | _CHANGED * changed
+    def _numbers(self, flags: int, equal: str) -> torch.Tensor:
         on_host = isinstance(self.loss, float)
-        numbers = torch.tensor([self.loss if on_host else 0.0, self.weight, flags, votes.data_word], dtype=torch.float64,
+        word = float(seed_for(equal) % 2**52)  # a double represents it exactly
+        numbers = torch.tensor([self.loss if on_host else 0.0, self.weight, flags, word], dtype=torch.float64,
                                device=self._device)
         if not on_host:
             numbers[0] = self.loss
@@ -167,6 +188,17 @@ class StepReducer:
         counts[unused] = 1
         communicator.all_reduce(counts).wait()
         self.buckets.drop([number for number, count in enumerate(counts.tolist()) if count == communicator.size])
+
+    def _compare_parameters(self, communicator: Communicator, number: int) -> None:
+        """Raises UserError on all ranks if a parameter differs between ranks. Compares sums of bits, which are exact."""
+        sums = torch.stack([_sum_of_bits(parameter).to(self._device) for _, parameter in self._named])
+        rows = [row.tolist() for row in communicator.all_gather(sums)]
+        for rank, row in enumerate(rows):
+            for (name, _), ours, first in zip(self._named, row, rows[0]):
+                if ours != first:
+                    raise UserError(f"step {number}: parameter {name} has other values on rank {rank} than on rank 0, because "
+                                    "the script changed it during the step; change parameters, also with other optimizers, "
+                                    "in functions for job.after_step(), and create embeddings without max_norm")
 
     def _share_buffers(self, communicator: Communicator, changed: list[int]) -> None:
         """Copies the buffers that forward passes have changed, except for running averages, from rank 0 to all ranks.
@@ -180,3 +212,8 @@ class StepReducer:
                 values = buffer.detach().to(self._device, copy=True, memory_format=torch.contiguous_format)
                 communicator.broadcast(values, 0)
                 buffer.copy_(values)
+
+
+def _sum_of_bits(values: torch.Tensor) -> torch.Tensor:
+    kind = getattr(torch, f"int{8 * values.element_size()}", torch.int64)
+    return values.detach().contiguous().reshape(-1).view(kind).sum(dtype=torch.int64)

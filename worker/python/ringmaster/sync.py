@@ -180,7 +180,7 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
     lines = itertools.zip_longest(of_first.split("\n"), of_other.split("\n"), fillvalue="nothing")
     ours, theirs = next(((a, b) for a, b in lines if a != b), ("a text", "a different text"))
     raise UserError(f"ranks differ: rank 0 has '{ours}' where rank {other} has '{theirs}'; run the same script with the "
-                    "same arguments and data on every rank")
+                    "same arguments and data on every rank, and add schedulers to job.state")
 
 
 def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:

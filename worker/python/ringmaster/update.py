@@ -62,3 +62,21 @@ class Update:
         if not self._allowed:
             raise UserError("the script called optimizer.step(), but the job updates the parameters itself; "
                             "remove the call")
+
+
+def settings_of(optimizer: torch.optim.Optimizer) -> str:
+    """Returns the numbers in the optimizer's groups, such as learning rates, one per line. Rounds them, because the last
+    bits of a cosine may differ between kinds of nodes. Numbers on a GPU are omitted, because reading them takes long."""
+    lines = []
+    for number, group in enumerate(optimizer.param_groups):
+        for name, value in sorted(group.items()):
+            values = value if isinstance(value, (list, tuple)) else [value]
+            if name != "params" and values and all(map(_is_number, values)):
+                lines.append(f"{name} {', '.join(f'{float(one):.6g}' for one in values)} in group {number} of the optimizer")
+    return "\n".join(lines)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1 and value.device.type == "cpu"
+    return isinstance(value, (int, float))
