@@ -79,4 +79,4 @@ def settings_of(optimizer: torch.optim.Optimizer) -> str:
 def _is_number(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.numel() == 1 and value.device.type == "cpu"
-    return isinstance(value, (int, float))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
