@@ -10,20 +10,6 @@ from programs import BEGIN, END, LOOP, TRAIN
 
 STEPS = 300
 
-LOADER = """
-import os
-
-class Readers(torch.utils.data.Dataset):
-    def __len__(self):
-        return 48
-    def __getitem__(self, index):
-        return x[index], os.getpid()
-
-for batch in job.batches(torch.utils.data.DataLoader(Readers(), num_workers=1), steps=steps):
-    print("read", batch.indices, "elsewhere" if (batch.y != os.getpid()).all() else "here", flush=True)
-    job.backward(job.model(batch.x).sum())
-"""
-
 
 class ScriptTest(unittest.TestCase):
     alone = {}  # losses, by step
@@ -228,13 +214,6 @@ class Cache(torch.nn.Module):
         job.wait_for_line(rank, "done 10 ")
         self.assertEqual(rank.process.wait(30), 0)
         self.assert_undisturbed([rank], 10)
-
-    def test_a_data_loader_keeps_its_order_and_its_worker_processes(self):
-        job = self.new_job(2, script=BEGIN + LOADER + END)
-        rank = job.start(0, agent=False)
-        job.wait_for_line(rank, "done 2 ")
-        self.assertEqual([line for _, line in rank.lines if line.startswith("read")],
-                         [f"read {list(range(24))} elsewhere", f"read {list(range(24, 48))} elsewhere"])
 
 
 class Suspension(ScriptTest):
