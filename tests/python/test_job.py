@@ -140,6 +140,14 @@ class Training(ScriptTest):
             self.assertLessEqual(max(int(size) for _, _, size in parts), 5)  # micro-batches stay small in a small world
         self.assert_undisturbed(left, STEPS)
 
+    def test_a_rank_that_joins_trains_what_has_been_unfrozen_before(self):
+        thaw = "    if job.steps == 5:\n        layers[0].requires_grad_(True)\n"
+        script = (BEGIN.replace("job = rm", "layers[0].requires_grad_(False)\njob = rm") +
+                  LOOP.replace("    if job.steps:\n", thaw + "    if job.steps:\n") + END)
+        job, ranks = self.job(3, 60, "slow", script=script)
+        job.world(ranks[:2])
+        self.kill_and_join(job, ranks)
+
     def test_a_stopped_rank_holds_nobody_up_once_the_launcher_says_so(self):
         job, ranks = self.job(3, 200, "slow", "norm", "dropout")
         job.world(ranks)

@@ -159,6 +159,15 @@ class TrainingState:
             raise UserError(f"the state does not fit this model and optimizer: {error}") from error
         self.extras.load(state["extras"], self.optimizer)
 
+    def frozen(self) -> list[str]:
+        """Returns the names of the parameters that do not train now."""
+        return [name for name, parameter in self.model.named_parameters() if not parameter.requires_grad]
+
+    def freeze(self, names: list[str]) -> None:
+        """Freezes these parameters and no others. A rank that joins has not run what froze or unfroze them earlier."""
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(name not in names)
+
     def checksum(self) -> int:
         """Returns a checksum of the state of model and optimizer, which must be equal on all ranks."""
         return pack([self.model.state_dict(), self.optimizer.state_dict()]).checksum()

@@ -113,7 +113,7 @@ class StateSync:
         """Sends the state of `source` to all ranks by broadcast. Ranks that already have the state receive the pieces,
         too, and drop them."""
         sending = self._communicator.rank == source
-        packed = pack(self._state.as_dict()) if sending else None
+        packed = pack({**self._state.as_dict(), "frozen": self._state.frozen()}) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
         if packed is None:
             packed = Packed.from_bytes(data)
@@ -127,6 +127,7 @@ class StateSync:
         if pack([state["model"], state["optimizer"]]).checksum() != checksum:
             raise WorldOver(f"the state that rank {source} sent was corrupted in transit")
         self._state.load(state)
+        self._state.freeze(state["frozen"])
 
     def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
         """Sends tensors in pieces: small tensors share a piece, and large ones are split."""
