@@ -274,9 +274,11 @@ later = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step)
 assert optimizer.param_groups[0]["lr"] == 0.1
 extras["scheduler"] = later
 assert later.last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.025
-extras.load({"best": scheduler.state_dict()}, optimizer)
-extras.update(best=torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step)))
-assert extras["best"].last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.025 and not extras.unclaimed
+for add in (Extras.update, Extras.__ior__, lambda extras, parts: extras.setdefault("best", parts["best"])):
+    extras = Extras({})
+    extras.load({"best": scheduler.state_dict()}, optimizer)
+    add(extras, {"best": torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))})
+    assert extras["best"].last_epoch == 3 and optimizer.param_groups[0]["lr"] == 0.025 and not extras.unclaimed
 """,
     "a scheduler that follows the loss of each step": """
 job = rm.join(model, optimizer, global_batch=8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import UserDict
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping, NamedTuple
 
@@ -223,17 +224,15 @@ class TrainingState:
         return self._others.now()
 
 
-class Extras(dict):
+class Extras(UserDict):
     """Other objects with state_dict() and load_state_dict(), by name (Job.state). If a script adds an object after the
     state was received or loaded, the object's part of the state is loaded immediately."""
 
     def __init__(self, parts: Mapping[str, Any]):
-        super().__init__(parts)
-        for name, part in parts.items():
-            _check_part(name, part)
         self.unclaimed: dict[str, Any] = {}
         self._optimizer: torch.optim.Optimizer | None = None
         self._values: list[dict[str, Any]] = []
+        super().__init__(parts)
 
     def __setitem__(self, name: str, part: Any) -> None:
         _check_part(name, part)
@@ -242,9 +241,9 @@ class Extras(dict):
             part.load_state_dict(with_counters(self.unclaimed.pop(name)))
             _set_values(self._optimizer, self._values)  # a scheduler changes them when it is created
 
-    def update(self, *parts: Any, **named: Any) -> None:
-        for name, part in dict(*parts, **named).items():
-            self[name] = part
+    def __ior__(self, parts: Any) -> Extras:
+        self.update(parts)  # UserDict's own |= does not call __setitem__()
+        return self
 
     def load(self, state: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
         self.unclaimed = {name: part for name, part in state.items() if name not in self}
