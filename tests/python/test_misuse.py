@@ -129,6 +129,17 @@ job.state["best"] = 0.5
     "a number in the state that join() is given": ("""
 job = rm.join(model, optimizer, global_batch=8, state={"best": 0.5})
 """, "job.state['best'] is a float, without state_dict()"),
+    "an optimizer with an object in its state": ("""
+class Projected(torch.optim.SGD):
+    def step(self):
+        super().step()
+        for parameter in model.parameters():
+            self.state[parameter]["projector"] = object()
+job = rm.join(model, Projected(model.parameters(), lr=0.1), global_batch=8)
+for batch in job.batches(dataset, steps=4):
+    assert job.steps == 0, "it trains on with a state that no other rank can read"
+    job.backward(loss_fn(model(batch.x), batch.y))
+""", "optimizer: 0: projector is a builtins.object, which can be neither saved nor sent to another rank"),
     "a state of its own type": ("""
 import collections
 class Tracker:

@@ -7,7 +7,7 @@ import io
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import torch
 
@@ -62,11 +62,18 @@ def pack(value: Any) -> Packed:
     """Splits a value of nested dicts, lists and tuples into a skeleton and its tensors. Raises UserError if another rank
     could not read it."""
     packed = Packed(None)
-    packed.skeleton = _take(value, packed.tensors, "the state")
+    packed.skeleton = _take(value, packed.tensors, "the state", plain)
     return packed
 
 
-def _take(value: Any, tensors: list[torch.Tensor], where: str) -> Any:
+def checksum_of(value: Any) -> int:
+    """Returns the checksum of the value's tensors, in the order in which pack() takes them. Ignores everything else."""
+    packed = Packed(None)
+    _take(value, packed.tensors, "", lambda leaf, where: None)
+    return packed.checksum()
+
+
+def _take(value: Any, tensors: list[torch.Tensor], where: str, taken_as: Callable[[Any, str], Any]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors.append(value.detach())
         return {"__tensor__": len(tensors) - 1}
@@ -74,16 +81,16 @@ def _take(value: Any, tensors: list[torch.Tensor], where: str) -> Any:
         keys = list(value)
         if all(isinstance(key, int) for key in keys):
             keys.sort()  # optimizers' states by parameter, in the order in which the parameters first had gradients
-        taken = {_take(key, tensors, where): _take(value[key], tensors, f"{where}: {key}") for key in keys}
+        taken = {_take(key, tensors, where, taken_as): _take(value[key], tensors, f"{where}: {key}", taken_as) for key in keys}
         return counter_as_dict(taken) if isinstance(value, Counter) else taken
     if is_sequence(value):
-        taken = [_take(item, tensors, f"{where}: {number}") for number, item in enumerate(value)]
+        taken = [_take(item, tensors, f"{where}: {number}", taken_as) for number, item in enumerate(value)]
         return taken if isinstance(value, list) else tuple(taken)
-    return plain(value, where)
+    return taken_as(value, where)
 
 
 def is_sequence(value: Any) -> bool:
-    """Returns whether a list or a tuple stands for `value`, whose items have no names."""
+    """Returns whether `value` is a list or a tuple, but not a named tuple."""
     return isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
 
 

@@ -16,7 +16,7 @@ import torch
 
 from .errors import UserError
 from .module_buffers import ModuleBuffers
-from .packed import pack, with_counters
+from .packed import checksum_of, pack, with_counters
 from .world import Epoch
 
 # Limit of the optimizer's state and job.state together: _TIMES_MODEL times the model's bytes plus _MORE_BYTES.
@@ -101,7 +101,8 @@ class TrainingState:
             kept = norms if isinstance(module, torch.nn.modules.batchnorm._NormBase) else others
             kept += [(module._buffers, name) for name, buffer in module._buffers.items() if buffer is not None]
         self._norms, self._others = ModuleBuffers(norms), ModuleBuffers(others)
-        self._undo: tuple[list[dict[str, Any]], dict[str, Any]] | None = None
+        self._undo: tuple[list[dict[str, Any]], dict[str, Any], list[str]] | None = None
+        self._can_be_sent = False  # whether another rank can read the optimizer's state
 
     def describe(self) -> str:
         """Returns text with a line for each tensor of the model's state and one for the optimizer's groups. The text must
@@ -121,7 +122,7 @@ class TrainingState:
         optimizer = self.optimizer.state_dict()
         copies: dict[int, torch.Tensor] = {}
         if self._undo is not None:
-            groups, before = self._undo
+            groups, before, _ = self._undo
             extras.update(before)
             optimizer["param_groups"] = [{**group, **values} for group, values in zip(optimizer["param_groups"], groups)]
             copies = {id(values): copy for buffers in (self._norms, self._others)
@@ -166,12 +167,13 @@ class TrainingState:
 
     def freeze(self, names: list[str]) -> None:
         """Freezes these parameters and no others. A rank that joins has not run what froze or unfroze them earlier."""
-        for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(name not in names)
+        if names != self.frozen():
+            for name, parameter in self.model.named_parameters():
+                parameter.requires_grad_(name not in names)
 
     def checksum(self) -> int:
         """Returns a checksum of the state of model and optimizer, which must be equal on all ranks."""
-        return pack([self.model.state_dict(), self.optimizer.state_dict()]).checksum()
+        return checksum_of([self.model.state_dict(), self.optimizer.state_dict()])
 
     # --- undoing a step that is discarded
 
@@ -182,19 +184,24 @@ class TrainingState:
         extras = {name: copy.deepcopy(part.state_dict()) for name, part in self.extras.items()}
         groups = _values_of(self.optimizer)
         pack({"optimizer's groups": groups, "job.state": extras})  # raises UserError if a rank that joins could not read them
-        self._undo = (groups, extras)
+        if not self._can_be_sent and self.optimizer.state:
+            pack({"optimizer": self.optimizer.state_dict()["state"]})
+            self._can_be_sent = True
+        self._undo = (groups, extras, self.frozen())
 
     def put_back(self) -> None:
-        """Discards the step: restores buffers, the optimizer's settings and extras to what remember() saved."""
+        """Discards the step: restores buffers, the optimizer's settings, extras and what is frozen to what remember()
+        saved."""
         if self._undo is None:
             return
-        groups, extras = self._undo
+        groups, extras, frozen = self._undo
         self._undo = None
         self._norms.put_back()
         self._others.put_back()
         for name, state in extras.items():
             self.extras[name].load_state_dict(state)
         _set_values(self.optimizer, groups)
+        self.freeze(frozen)
 
     def certain(self) -> None:
         """Makes the applied step permanent: put_back() can no longer undo it. Call after applying a step."""

@@ -19,6 +19,7 @@ from .transport import Communicator
 from .update import settings_of
 
 _NUMBERS = 4  # of each rank in a step: sum of losses, sum of weights, flags, and the hash of what must be equal on all ranks
+_PIECE = 1 << 20
 _LEAVE, _CHECKPOINT, _UNUSED, _CHANGED, _FINISH, _MOVED = 1, 2, 4, 8, 16, 32  # flags
 
 
@@ -67,8 +68,8 @@ class StepReducer:
         if self.passes > 0:
             self.buckets.check()
         elif len(self.buckets.unused()) < self.buckets.count:
-            raise UserError("the script called backward() of a loss before job.backward(), which adds gradients that are no "
-                            "means over the batch; add the losses and pass their sum to job.backward(), and compute "
+            raise UserError("the script called backward() of a loss before job.backward(), whose gradients would be added "
+                            "without the weight of the batch; add the losses and pass their sum to job.backward(), and compute "
                             "gradients of inputs with torch.autograd.grad()")
         else:
             self._follow_frozen()
@@ -120,7 +121,7 @@ class StepReducer:
         statistics, numbers = self._sum(communicator, self._numbers(flags, equal), number)
         losses, weights_of, flags_of, words = zip(*numbers)
         weights, flags = math.fsum(weights_of), functools.reduce(operator.or_, map(int, flags_of))
-        compare_texts(communicator, equal, words)
+        compare_texts(communicator, equal, words, ", and add schedulers to job.state")
         if flags & _UNUSED:
             self._drop_unused(communicator, unused)
         if flags & _CHANGED:
@@ -142,7 +143,7 @@ class StepReducer:
             self._training.put_statistics(statistics, weights)
         for (_, parameter), trains in zip(self._named, self._trainable):
             if not trains:
-                parameter.grad = None  # of this rank alone: it was unfrozen during the step and trains from the next one on
+                parameter.grad = None  # not reduced: it was unfrozen during the step and trains from the next one on
         return Reduced(math.fsum(losses) / weights, bool(flags & _LEAVE), bool(flags & _CHECKPOINT), waited)
 
     def agree(self, communicator: Communicator, number: int, *, finish: bool) -> None:
@@ -190,21 +191,22 @@ class StepReducer:
         self.buckets.drop([number for number, count in enumerate(counts.tolist()) if count == communicator.size])
 
     def _compare_parameters(self, communicator: Communicator, number: int) -> None:
-        """Raises UserError on all ranks if a parameter differs between ranks. Compares sums of bits, which are exact."""
+        """Raises UserError on all ranks if a parameter's sum of bits differs between ranks."""
         sums = torch.stack([_sum_of_bits(parameter).to(self._device) for _, parameter in self._named])
-        rows = [row.tolist() for row in communicator.all_gather(sums)]
+        rows = torch.stack(communicator.all_gather(sums)).tolist()
         for rank, row in enumerate(rows):
             for (name, _), ours, first in zip(self._named, row, rows[0]):
                 if ours != first:
                     raise UserError(f"step {number}: parameter {name} has other values on rank {rank} than on rank 0, because "
                                     "the script changed it during the step; change parameters, also with other optimizers, "
-                                    "in functions for job.after_step(), and create embeddings without max_norm")
+                                    "in functions for job.after_step(), create embeddings without max_norm, and "
+                                    "initialize from data before join()")
 
     def _share_buffers(self, communicator: Communicator, changed: list[int]) -> None:
         """Copies the buffers that forward passes have changed, except for running averages, from rank 0 to all ranks.
         A buffer whose shape differs between ranks, such as a cache for the longest sample, remains as it is."""
         buffers = self._training.other_buffers()
-        words = [[number in changed, seed_for(*buffer.shape) >> 1] for number, buffer in enumerate(buffers)]
+        words = [[number in changed, seed_for(str(buffer.dtype), *buffer.shape) >> 1] for number, buffer in enumerate(buffers)]
         rows = communicator.all_gather(torch.tensor(words, dtype=torch.int64, device=self._device))
         for buffer, stated in zip(buffers, torch.stack(rows, dim=1).tolist()):
             changes, shapes = zip(*stated)
@@ -216,4 +218,5 @@ class StepReducer:
 
 def _sum_of_bits(values: torch.Tensor) -> torch.Tensor:
     kind = getattr(torch, f"int{8 * values.element_size()}", torch.int64)
-    return values.detach().contiguous().reshape(-1).view(kind).sum(dtype=torch.int64)
+    pieces = values.detach().contiguous().reshape(-1).view(kind).split(_PIECE)  # a sum converts its input
+    return torch.stack([piece.sum(dtype=torch.int64) for piece in pieces]).sum()

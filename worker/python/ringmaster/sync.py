@@ -17,7 +17,7 @@ from typing import Callable, Sequence
 import torch
 
 from .errors import RingmasterError, Unavailable, UserError, WorldOver
-from .packed import Packed, pack, unpack
+from .packed import Packed, checksum_of, pack, unpack
 from .position import Phase, Position
 from .state import ORIGINS, LocalState, StateVersion, TrainingState
 from .transport import Communicator, buffer_of
@@ -75,6 +75,8 @@ class StateSync:
                             "same way on every rank")
         if behind:
             self._move(winner, checksum, take=self._communicator.rank in behind)
+        frozen = _send_bytes(self._communicator, "\n".join(self._state.frozen()).encode(), winner).decode()
+        self._state.freeze(frozen.split("\n") if frozen else [])
         finishing = any(held.finishing for held, _, _, _ in statements if held.version == best.version)
         return Adopted(replace(best, finishing=finishing), checksum)
 
@@ -113,7 +115,7 @@ class StateSync:
         """Sends the state of `source` to all ranks by broadcast. Ranks that already have the state receive the pieces,
         too, and drop them."""
         sending = self._communicator.rank == source
-        packed = pack({**self._state.as_dict(), "frozen": self._state.frozen()}) if sending else None
+        packed = pack(self._state.as_dict()) if sending else None
         data = _send_bytes(self._communicator, packed.to_bytes() if sending else b"", source)
         if packed is None:
             packed = Packed.from_bytes(data)
@@ -124,10 +126,9 @@ class StateSync:
         if sending or not take:
             return
         state = unpack(packed)
-        if pack([state["model"], state["optimizer"]]).checksum() != checksum:
+        if checksum_of([state["model"], state["optimizer"]]) != checksum:
             raise WorldOver(f"the state that rank {source} sent was corrupted in transit")
         self._state.load(state)
-        self._state.freeze(state["frozen"])
 
     def _send_tensors(self, tensors: list[torch.Tensor], source: int) -> None:
         """Sends tensors in pieces: small tensors share a piece, and large ones are split."""
@@ -170,7 +171,7 @@ def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float]) -> None:
+def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[float], advice: str = "") -> None:
     """Compares the texts of all ranks, given the texts' fingerprints. Every rank must call it. If texts differ, raises
     a UserError on all ranks. The error names the first rank whose text differs, and the difference."""
     other = next((rank for rank, one in enumerate(fingerprints) if one != fingerprints[0]), None)
@@ -181,7 +182,7 @@ def compare_texts(communicator: Communicator, text: str, fingerprints: Sequence[
     lines = itertools.zip_longest(of_first.split("\n"), of_other.split("\n"), fillvalue="nothing")
     ours, theirs = next(((a, b) for a, b in lines if a != b), ("a text", "a different text"))
     raise UserError(f"ranks differ: rank 0 has '{ours}' where rank {other} has '{theirs}'; run the same script with the "
-                    "same arguments and data on every rank, and add schedulers to job.state")
+                    "same arguments and data on every rank" + advice)
 
 
 def _send_bytes(communicator: Communicator, data: bytes, source: int) -> bytes:

@@ -65,14 +65,17 @@ class Update:
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> str:
-    """Returns the numbers in the optimizer's groups, such as learning rates, one per line. Rounds them, because the last
-    bits of a cosine may differ between kinds of nodes. Numbers on a GPU are omitted, because reading them takes long."""
+    """Returns the numbers in the optimizer's groups, such as learning rates, one per line. Rounds them, and takes those
+    below a millionth of the first learning rate as 0, because the last bits of a cosine may differ between kinds of
+    nodes. Numbers on a GPU are omitted, because reading them takes long."""
     lines = []
     for number, group in enumerate(optimizer.param_groups):
+        least = 1e-6 * float(group.get("initial_lr", 0))
         for name, value in sorted(group.items()):
             values = value if isinstance(value, (list, tuple)) else [value]
             if name != "params" and values and all(map(_is_number, values)):
-                lines.append(f"{name} {', '.join(f'{float(one):.6g}' for one in values)} in group {number} of the optimizer")
+                rounded = ", ".join(f"{float(one):.4g}" if abs(one) >= least else "0" for one in values)
+                lines.append(f"{name} {rounded} in group {number} of the optimizer")
     return "\n".join(lines)
 
 
