@@ -52,7 +52,7 @@ struct RankScript {
   int64_t micro_batch = 0;  // 0: the job's setting
   // Makes the rank's communicators.
   std::function<CommunicatorFactory(AbandonedConnects&)> communicators = TestCommunicators;
-  std::function<void(std::span<const std::byte>)> gradients_are_in{};  // called before training
+  std::function<void(std::span<const std::byte>)> on_gradient_memory{};  // called before training
   // Folders; empty: nothing is stored.
   std::string checkpoints{};
   CheckpointPlace place{};  // the job's place on the volume `checkpoints`
@@ -274,9 +274,9 @@ class ElasticRank {
     ASSERT_TRUE(audit.ok() && log.ok());
     const SystemClock clock;
     const CommunicatorFactory make = script.communicators(abandoned_connects);
-    if (script.gradients_are_in) {
+    if (script.on_gradient_memory) {
       const at::Tensor& gradients = buckets.flat_gradients();
-      script.gradients_are_in(std::as_bytes(
+      script.on_gradient_memory(std::as_bytes(
           std::span(gradients.data_ptr<float>(), static_cast<std::size_t>(gradients.numel()))));
     }
     // With compression, the communicator itself reduces only the scalars of a step.

@@ -96,6 +96,13 @@ class FakeLauncher {
   void AwaitBroken(const Names& names) {
     Await("broken", [&] { return Contains(broken_, names); });
   }
+  void AwaitBrokenOrDone(const Names& names) {
+    Await("broken or done", [&] {
+      return std::ranges::all_of(names, [&](const std::string& name) {
+        return broken_.contains(name) || done_.contains(name);
+      });
+    });
+  }
   // Returns the peer that a broken rank reported as lost.
   int LostPeerOf(const std::string& name) {
     const std::lock_guard lock(mutex_);

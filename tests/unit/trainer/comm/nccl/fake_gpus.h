@@ -45,7 +45,7 @@ class FakeGpu {
   void Kill(bool noticed);
   // The device executes nothing more.
   void Hang();
-  // Tells that `memory` is on the device.
+  // Declares that `memory` is on the device.
   void Own(std::span<const std::byte> memory);
 
   // Return the functions of a version of NCCL, and the device. Neither may outlive the FakeGpus.
@@ -72,8 +72,8 @@ class FakeGpu {
   // The communicators that several ranks create together.
   struct Group {
     std::string name{};
-    std::vector<Communicator*> ranks{};  // null: the rank has not come
-    int came = 0;
+    std::vector<Communicator*> ranks{};  // null: the rank has not joined
+    int joined = 0;
     std::map<uint64_t, Collective> collectives{};
   };
   struct Communicator {
@@ -85,14 +85,17 @@ class FakeGpu {
     bool revoked = false;
     bool aborted = false;
     NcclResult error = NcclResult::kSuccess;  // NCCL keeps it
-    int looks = 3;                            // number of polls until it is created
+    int polls_left = 3;                       // until it is created
     // While a thread of NCCL creates a child of this communicator: the child, and where to put it.
     Communicator* shrinks_to = nullptr;
     NcclComm* slot = nullptr;
     Communicator* grows_from = nullptr;  // the parent, while this one is created from it
 
     bool stops_waiting() const { return revoked || aborted; }
-    bool ready() { return group->came == static_cast<int>(group->ranks.size()) && --looks <= 0; }
+    // Polls whether it is created.
+    bool PollReady() {
+      return group->joined == static_cast<int>(group->ranks.size()) && --polls_left <= 0;
+    }
   };
   // What the ranks of a collective compute from their data.
   using Compute = std::function<void(const std::vector<std::optional<std::vector<std::byte>>>& data,
@@ -146,7 +149,8 @@ class FakeGpus {
       const uint64_t before = changes_;
       if (ExecuteOne()) {
         Changed();
-        lock.unlock();  // lets the processes run between two operations
+        lock.unlock();
+        std::this_thread::yield();  // lets the processes run between two operations
         lock.lock();
       } else {
         changed_.wait(lock, stop, [&] { return changes_ != before; });
@@ -164,10 +168,10 @@ class FakeGpus {
       }
     }
     std::ranges::shuffle(busy, random_);
-    const auto able =
+    const auto runnable =
         std::ranges::find_if(busy, [](FakeGpu::Stream* stream) { return stream->front()(); });
-    if (able == busy.end()) return false;
-    (*able)->pop_front();
+    if (runnable == busy.end()) return false;
+    (*runnable)->pop_front();
     return true;
   }
 
@@ -220,19 +224,19 @@ inline FakeGpu::Communicator* FakeGpu::Join(const std::string& name, int size, i
   Communicator*& place = group.ranks.at(static_cast<std::size_t>(rank));
   if (place != nullptr || static_cast<int>(group.ranks.size()) != size) std::abort();
   place = &communicators_.emplace_back(Communicator{.gpu = this, .group = &group, .rank = rank});
-  ++group.came;
+  ++group.joined;
   return place;
 }
 
 inline NcclResult FakeGpu::StateOf(Communicator& one) {
   if (one.aborted) std::abort();
   if (one.shrinks_to != nullptr) {
-    if (!one.shrinks_to->ready())
+    if (!one.shrinks_to->PollReady())
       return one.error == NcclResult::kSuccess ? NcclResult::kInProgress : one.error;
     std::atomic_ref<NcclComm>(*one.slot).store(CommOf(std::exchange(one.shrinks_to, nullptr)));
   }
   if (one.error != NcclResult::kSuccess) return one.error;
-  if (!one.ready()) return NcclResult::kInProgress;
+  if (!one.PollReady()) return NcclResult::kInProgress;
   one.grows_from = nullptr;
   return NcclResult::kSuccess;
 }
@@ -298,7 +302,8 @@ inline NcclResult FakeGpu::Launch(Communicator& one, Stream& stream,
                                   std::span<const std::byte> from, std::span<std::byte> to,
                                   const Compute& compute) {
   if (one.aborted) std::abort();
-  if (one.revoked || one.shrinks_to != nullptr || !one.ready()) return NcclResult::kInvalidUsage;
+  if (one.revoked || one.shrinks_to != nullptr || !one.PollReady())
+    return NcclResult::kInvalidUsage;
   if (one.error != NcclResult::kSuccess) return one.error;
   ++one.running;
   stream.push_back([this, &one, number = one.launched++, from, to, compute] {
