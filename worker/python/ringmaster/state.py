@@ -101,6 +101,7 @@ class TrainingState:
             kept = norms if isinstance(module, torch.nn.modules.batchnorm._NormBase) else others
             kept += [(module._buffers, name) for name, buffer in module._buffers.items() if buffer is not None]
         self._norms, self._others = ModuleBuffers(norms), ModuleBuffers(others)
+        self._parameters = list(model.named_parameters())  # each step uses it, and listing them walks all modules
         self._undo: tuple[list[dict[str, Any]], dict[str, Any], list[str]] | None = None
         self._can_be_sent = False  # whether another rank can read the optimizer's state
 
@@ -163,12 +164,12 @@ class TrainingState:
 
     def frozen(self) -> list[str]:
         """Returns the names of the parameters that do not train now."""
-        return [name for name, parameter in self.model.named_parameters() if not parameter.requires_grad]
+        return [name for name, parameter in self._parameters if not parameter.requires_grad]
 
     def freeze(self, names: list[str]) -> None:
         """Freezes these parameters and no others. A rank that joins has not run what froze or unfroze them earlier."""
         if names != self.frozen():
-            for name, parameter in self.model.named_parameters():
+            for name, parameter in self._parameters:
                 parameter.requires_grad_(name not in names)
 
     def checksum(self) -> int:
