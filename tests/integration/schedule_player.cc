@@ -1,17 +1,11 @@
 #include "tests/integration/schedule_player.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 
 #include "operator/api/names.h"
 
 namespace ringmaster::testing {
-
-uint64_t NumberFrom(const char* variable, uint64_t otherwise) {
-  const char* const value = std::getenv(variable);
-  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
-}
 
 void Burst::Begin(RequestFault fault, int requests) {
   const std::lock_guard lock(mutex_);

@@ -15,9 +15,6 @@
 
 namespace ringmaster::testing {
 
-// Returns the number in an environment variable; `otherwise` if the variable is not set.
-uint64_t NumberFrom(const char* variable, uint64_t otherwise);
-
 // Makes the next `requests` requests fail, and then none. Thread-safe.
 class Burst {
  public:

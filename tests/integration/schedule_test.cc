@@ -4,6 +4,7 @@
 // `make soak` plays 200). A failed schedule is printed with its seed. Set this seed and
 // RINGMASTER_SEEDS=1 to repeat only that schedule.
 
+#include "tests/fakes/number_from.h"
 #include "tests/integration/schedule_player.h"
 
 namespace ringmaster::testing {

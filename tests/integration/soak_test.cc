@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "tests/fakes/number_from.h"
 #include "tests/integration/schedule_player.h"
 
 namespace ringmaster::testing {

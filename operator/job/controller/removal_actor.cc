@@ -33,7 +33,7 @@ Result<std::optional<std::chrono::milliseconds>> RemovalActor::Act(const Removal
   if (!deleted.ok() && !plan.release) return deleted.error();
   if (plan.create_pod) {
     if (const Result<void> made = MakePod(); !made.ok()) return made.error();
-    if (memory_.refusal) return plan.requeue_after;  // the next plan says why there is no Pod
+    if (memory_.refusal) return plan.requeue_after;  // the next reconcile writes the reason
   }
   if (!plan.release) {
     if (const Result<void> written = WriteWaitingCondition(plan.waiting_reason, plan.waiting_for);

@@ -5,7 +5,6 @@
 // RINGMASTER_MODEL_WALKS=100000 sets the number of walks; RINGMASTER_MODEL_SEED=7 sets the first
 // seed. A failure prints its seed and all choices.
 
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <unordered_set>
@@ -14,16 +13,12 @@
 
 #include "common/base/log.h"
 #include "model.h"
+#include "tests/fakes/number_from.h"
 
 namespace ringmaster::launcher::model {
 namespace {
 
 using Kind = Choice::Kind;
-
-int64_t Setting(const char* name, int64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::strtoll(text, nullptr, 10);
-}
 
 struct Story {
   Model model;
@@ -82,8 +77,8 @@ TEST_F(MembershipModel, TrainsWhenNothingHappens) {
 }
 
 TEST_F(MembershipModel, HoldsAlongRandomWalks) {
-  const int64_t walks = Setting("RINGMASTER_MODEL_WALKS", 200);
-  const int64_t first = Setting("RINGMASTER_MODEL_SEED", 1);
+  const int64_t walks = NumberFrom("RINGMASTER_MODEL_WALKS", 200);
+  const int64_t first = NumberFrom("RINGMASTER_MODEL_SEED", 1);
   for (int64_t seed = first; seed < first + walks; ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const int workers = 3 + static_cast<int>(random() % 2);
@@ -131,7 +126,7 @@ void Explore(const Model& start, int depth, std::size_t most) {
   EXPECT_GT(looked_at, 100U);
 }
 
-std::size_t Most() { return static_cast<std::size_t>(Setting("RINGMASTER_MODEL_WALKS", 120)); }
+std::size_t Most() { return static_cast<std::size_t>(NumberFrom("RINGMASTER_MODEL_WALKS", 120)); }
 
 TEST_F(MembershipModel, HoldsForEveryOrderFromARunningWorld) {
   Model model(3, 3, 1);

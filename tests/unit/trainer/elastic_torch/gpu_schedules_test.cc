@@ -6,15 +6,15 @@
 // RINGMASTER_SEEDS is the number of schedules, RINGMASTER_SEED the first seed.
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 #include <iostream>
 #include <list>
 #include <random>
-#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/number_from.h"
 #include "tests/fakes/patience.h"
 #include "tests/unit/trainer/audited.h"
 #include "tests/unit/trainer/comm/nccl/fake_gpus.h"
@@ -69,7 +69,7 @@ class Schedule {
     Form();
     for (int event = 1; event <= kEvents && !::testing::Test::HasFailure(); ++event) {
       const auto after = kScheduleSteps * event / (kEvents + 1) - static_cast<int64_t>(Below(3));
-      ASSERT_TRUE(step_.Await(after)) << "nobody reached step " << after;
+      ASSERT_TRUE(step_.Await(after)) << "no rank reached step " << after;
       Disturb();
     }
     launcher_.HoldRelease(false);
@@ -133,8 +133,8 @@ class Schedule {
     launcher_.Form(Names(world_));
   }
 
-  // Takes ranks from the world: one, several, or all of a host. Spares one that has the newest
-  // state, because nobody can train on once all of these are lost.
+  // Takes ranks from the world: one, several, or all of a host. Spares one rank that has the newest
+  // state, because training cannot continue without it.
   std::vector<Rank*> TakeVictims() {
     const int64_t newest = (*std::ranges::max_element(world_, {}, &Entered))->entered;
     std::vector<Rank*> with_state = world_;
@@ -241,17 +241,12 @@ class Schedule {
   std::vector<Rank*> world_;  // by rank
 };
 
-uint64_t Setting(const char* name, uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::stoull(text);
-}
-
 TEST(GpuSchedules, KillsHangsAndLostDevicesCostNoStep) {
-  const uint64_t first = Setting("RINGMASTER_SEED", 1);
-  const uint64_t count = Setting("RINGMASTER_SEEDS", 4);
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  const int64_t first = NumberFrom("RINGMASTER_SEED", 1);
+  const int64_t count = NumberFrom("RINGMASTER_SEEDS", 4);
+  for (int64_t seed = first; seed < first + count; ++seed) {
     std::cerr << "RINGMASTER_SEED=" << seed << std::endl;  // also if the schedule crashes
-    Schedule(seed).Run();
+    Schedule(static_cast<uint64_t>(seed)).Run();
     ASSERT_FALSE(HasFailure());
   }
 }
