@@ -89,8 +89,8 @@ Variables Job::CommonVariables(const std::string& host_name, const std::string& 
   return {{"PATH", kPath},
           {"HOME", "/root"},
           // Unit tests check for leaks; here, a report would replace the exit code. Full stacks for
-          // all allocations of LibTorch would take a tenth of the CPU time, and the quarantine of
-          // 256 MiB for freed memory, whose pages the kernel clears at each use, half of it.
+          // all allocations of LibTorch would take a tenth of a rank's CPU time, and keeping the
+          // default of 256 MiB of freed memory would take half of it, mostly in page faults.
           {"ASAN_OPTIONS", "detect_leaks=0:malloc_context_size=3:quarantine_size_mb=16"},
           {"UBSAN_OPTIONS", "print_stacktrace=1"},
           {"OMP_NUM_THREADS", "1"},  // the hosts share this machine's processors
