@@ -73,12 +73,13 @@ struct ChildPlan {
   pid_t parent;
 };
 
-// Some libraries open descriptors that survive exec. A child that inherited one of our connections
-// would keep it open after we end, and could write to it.
-void CloseOnExecFrom(int first) {
-  if (close_range(static_cast<unsigned>(first), ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+// Some libraries open descriptors that survive exec. A program that inherited one of our
+// connections would keep it open after we end, and could write to it.
+void InheritOnlyStandardStreams() {
+  constexpr int kFirst = STDERR_FILENO + 1;
+  if (close_range(kFirst, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
   constexpr int kHighest = 65536;  // the kernel lacks close_range: mark all possible descriptors
-  for (int descriptor = first; descriptor < kHighest; ++descriptor) {
+  for (int descriptor = kFirst; descriptor < kHighest; ++descriptor) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
 }
@@ -100,7 +101,7 @@ void CloseOnExecFrom(int first) {
   if (plan.stdin_fd >= 0) dup2(plan.stdin_fd, STDIN_FILENO);
   if (plan.stdout_fd >= 0) dup2(plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd >= 0) dup2(plan.stderr_fd, STDERR_FILENO);
-  if (!plan.keep_descriptors) CloseOnExecFrom(STDERR_FILENO + 1);
+  if (!plan.keep_descriptors) InheritOnlyStandardStreams();
   execve(plan.file, plan.argv, plan.environment);
   const int reason = errno;
   [[maybe_unused]] const ssize_t written = write(plan.error_fd, &reason, sizeof reason);
@@ -210,6 +211,12 @@ Result<StartedProcess> StartProcess(const ProcessSpec& spec) {
     MakeNonBlocking(errors.read_end);
   }
   return StartedProcess{pid, output.read_end, errors.read_end};
+}
+
+void StartAgain(char* const* argv) {
+  InheritOnlyStandardStreams();
+  execv("/proc/self/exe", argv);
+  _exit(1);
 }
 
 }  // namespace ringmaster

@@ -42,6 +42,11 @@ struct StartedProcess {
 // REQUIRES: the calling thread outlives the program; when that thread ends, the program is killed.
 Result<StartedProcess> StartProcess(const ProcessSpec& spec);
 
+// Replaces this process by a new run of its program, with the same pid, environment and standard
+// streams, and with the signals blocked that the calling thread blocks. All threads end at once.
+// Can be called from any thread. If that is impossible, ends the process with the exit code 1.
+[[noreturn]] void StartAgain(char* const* argv);
+
 // Returns the file of `program`: `program` itself if it contains a slash, otherwise the first
 // executable with that name in `path` (colon-separated). Empty if there is none.
 std::string FindProgram(const std::string& program, const std::string& path);

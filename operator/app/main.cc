@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/process/process.h"
 #include "operator/app/caches.h"
 #include "operator/app/main_events.h"
 #include "operator/app/metrics_port.h"
@@ -95,9 +96,6 @@ net::HttpAnswer Healthy(const Caches& caches, const runtime::Controller& control
   return {200, "ok\n"};
 }
 
-// Ends the process immediately. Another operator may already be active, so do not clean up.
-[[noreturn]] void EndAtOnce(const std::string&) { std::_Exit(1); }
-
 struct Connections {
   Connection requests;
   Connection watches;
@@ -134,9 +132,10 @@ class Operator {
  public:
   // All arguments must outlive the Operator.
   Operator(const Config& config, const Presets& presets, const Clock& clock,
-           runtime::Metrics& metrics, Connections& connections, const MainEvents& events);
+           runtime::Metrics& metrics, Connections& connections, const MainEvents& events,
+           char* const* argv);
 
-  // Blocks until a signal arrives. Ends the process immediately if the lease is lost.
+  // Blocks until a signal arrives. Starts the process again if the lease is lost.
   Result<void> Run();
 
  private:
@@ -149,6 +148,7 @@ class Operator {
   std::atomic<int64_t> term_{0};  // the leader's term, sent with orders
   const Config& config_;
   const MainEvents& events_;
+  char* const* const argv_;
   const Clock& clock_;
   runtime::Metrics& metrics_;
   kube::KubeClient& reviews_;
@@ -174,9 +174,11 @@ class Operator {
 };
 
 Operator::Operator(const Config& config, const Presets& presets, const Clock& clock,
-                   runtime::Metrics& metrics, Connections& connections, const MainEvents& events)
+                   runtime::Metrics& metrics, Connections& connections, const MainEvents& events,
+                   char* const* argv)
     : config_(config),
       events_(events),
+      argv_(argv),
       clock_(clock),
       metrics_(metrics),
       reviews_(*connections.reviews.kube),
@@ -246,7 +248,10 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
 }
 
 runtime::LeaderElector::Callbacks Operator::OnElection() {
-  return {.on_elected = [this](int64_t term) { Lead(term); }, .on_lost = EndAtOnce};
+  // Another operator may already be active, so this one must not act any more, not even to clean
+  // up. It starts again in the same container, because a kubelet delays restarts (ADR 178).
+  return {.on_elected = [this](int64_t term) { Lead(term); },
+          .on_lost = [this](const std::string&) { StartAgain(argv_); }};
 }
 
 void Operator::Lead(int64_t term) {
@@ -307,7 +312,7 @@ void Operator::Stop() {
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||
       !profile_controller_.Stop(seconds(1))) {
     LogError("Stopped before all jobs, namespaces and profiles were reconciled");
-    EndAtOnce({});  // do not release the lease while this process may still act: let it expire
+    std::_Exit(1);  // do not release the lease while this process may still act: let it expire
   }
   recorder_.Flush(seconds(1));
   if (elector_) elector_->StopAndRelease();
@@ -317,7 +322,7 @@ void Operator::Stop() {
 }
 
 Result<void> Run(const Config& config, const Presets& presets, const MainEvents& events,
-                 bool release_jobs) {
+                 bool release_jobs, char* const* argv) {
   const SystemClock clock;
   runtime::Metrics metrics("trainingjob");
   http::CpprestHttpClientFactory factory;
@@ -331,7 +336,7 @@ Result<void> Run(const Config& config, const Presets& presets, const MainEvents&
     LogInfo("Released the jobs", {{"installation", config.Installation()}, {"jobs", *released}});
     return {};
   }
-  return Operator(config, presets, clock, metrics, *connections, events).Run();
+  return Operator(config, presets, clock, metrics, *connections, events, argv).Run();
 }
 
 int Main(int argc, char** argv) {
@@ -362,7 +367,7 @@ int Main(int argc, char** argv) {
   LogInfo("Starting", {{"version", RINGMASTER_VERSION},
                        {"server", config->cluster.server},
                        {"identity", config->identity}});
-  const Result<void> ran = Run(*config, *presets, events, command_line.options.release_jobs);
+  const Result<void> ran = Run(*config, *presets, events, command_line.options.release_jobs, argv);
   if (!ran.ok()) {
     LogError(command_line.options.release_jobs ? "Failed to release the jobs" : "Failed to start",
              {{"error", ran.error().message}});

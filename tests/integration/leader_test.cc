@@ -1,6 +1,8 @@
-// Tests two operators: one leads, and the other takes over when the first is killed or stops.
+// Tests how operators share a Lease: one leads, another takes over when the first is killed or
+// stops, and one that lost the Lease competes for it again.
 
 #include <algorithm>
+#include <string_view>
 
 #include "tests/integration/cluster_test.h"
 
@@ -72,6 +74,44 @@ TEST_F(LeaderTest, AnOrderlyStopHandsOverAtOnce) {
   EXPECT_TRUE(LeaseWasReleased());
   ASSERT_TRUE(standby_->WaitLeading()) << standby_->Log();
   RunJob("digits", 1);
+}
+
+class LostLeaseTest : public ClusterTest {
+ protected:
+  // Returns how often the operator has become the leader.
+  int Terms() {
+    const std::string log = op().Log();
+    int count = 0;
+    for (auto at = log.find(kElected); at != std::string::npos; at = log.find(kElected, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+
+  static constexpr std::chrono::milliseconds kNow{0};
+
+ private:
+  static constexpr std::string_view kElected = "Became the leader";
+};
+
+// A kubelet restarts a container that ends again and again only after minutes, so it must not end.
+TEST_F(LostLeaseTest, TheProcessStaysAndLeadsAgain) {
+  StartOperator({"--lease-duration=4s", "--renew-deadline=3s", "--retry-period=1s"});
+  WaitFor("the first term", [&] { return Terms() > 0; });
+  for (int i = 0; i < 2; ++i) {
+    const int before = Terms();
+    proxy().SetPolicy([](const ProxiedRequest& request) {
+      return request.IsLease() ? Answer(503, "ServiceUnavailable") : Pass();
+    });
+    WaitFor("the operator to start again",
+            [&] { return op().Probe("/readyz") == 200 && !op().WaitLeading(kNow); });
+    proxy().SetPolicy(nullptr);
+    WaitFor("another term", [&] { return Terms() > before; });
+  }
+  RunJob("digits", 1);
+  FinishJob("digits", Success(1));
+  WaitCondition("digits", "Succeeded", "True");
+  EXPECT_TRUE(op().process().Running());
 }
 
 class InstallationTest : public ClusterTest {};
