@@ -152,6 +152,11 @@ class PodBuilder {
     pod_.container.finished_at = std::move(finished_at);
     return *this;
   }
+  // Says of sidecars too that they have terminated.
+  PodBuilder& ContainersEnded() {
+    pod_.containers_ended = true;
+    return *this;
+  }
   PodBuilder& EndedWith(const control::Verdict& verdict) {
     return Ended(verdict.succeeded ? 0 : 1, verdict.succeeded ? "Completed" : "Error",
                  control::EncodeVerdict(verdict));

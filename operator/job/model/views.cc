@@ -1,5 +1,6 @@
 #include "operator/job/model/views.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
@@ -113,6 +114,19 @@ ContainerView ReadContainers(const json& object, const std::string& managed) {
   return view;
 }
 
+// Returns true if the status says of every container, sidecars included, that it has terminated.
+bool ContainersEnded(const json& object) {
+  const auto ended = [](const json& status) {
+    return kube::Find(status, {"state", "terminated"}) != nullptr;
+  };
+  const json& sidecars = kube::GetArray(object, {"status", "initContainerStatuses"});
+  const json& containers = kube::GetArray(object, {"status", "containerStatuses"});
+  return !containers.empty() &&
+         containers.size() == kube::GetArray(object, {"spec", "containers"}).size() &&
+         std::all_of(containers.begin(), containers.end(), ended) &&
+         std::all_of(sidecars.begin(), sidecars.end(), ended);
+}
+
 void ReadConditions(const json& object, PodView& pod) {
   for (const json& condition : kube::GetArray(object, {"status", "conditions"})) {
     const std::string type = kube::GetString(condition, {"type"});
@@ -201,6 +215,7 @@ Result<PodView> ProjectPod(const json& object) {
       pod.role == Role::kLauncher ? control::kLauncherContainer : control::kWorkerContainer;
   if (!pod.unschedulable.empty()) ReadLackingRequest(object, managed, pod);
   pod.container = ReadContainers(object, managed);
+  pod.containers_ended = ContainersEnded(object);
   return pod;
 }
 

@@ -59,6 +59,8 @@ struct PodView {
   std::string seed_id;    // launchers: id of the seed from which its keys are derived
   std::string leaving;    // api::kAnnotationLeaving: why the Pod must leave; empty: it stays
   PodPhase phase = PodPhase::kPending;
+  // Whether all containers have terminated. The kubelet reports this before the phase.
+  bool containers_ended = false;
   std::string reason;         // status.reason, for example Evicted
   std::string message;        // status.message
   std::string unschedulable;  // the scheduler's message while no node fits; else empty
@@ -74,7 +76,9 @@ struct PodView {
     return container.exit_code == 0 && (phase != PodPhase::kFailed || reason.empty());
   }
   // Returns true if no container of the Pod runs any more.
-  bool Over() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
+  bool Over() const {
+    return containers_ended || phase == PodPhase::kSucceeded || phase == PodPhase::kFailed;
+  }
 };
 
 struct ServiceView {

@@ -223,10 +223,14 @@ Response FakeKubelet::Terminate(const std::string& pod, int exit_code, const std
                           {"message", message},
                           {"startedAt", Now()},
                           {"finishedAt", Now()}}}};
-  return admin_.MergePatch(PodPath(pod) + "/status",
-                           {{"status",
-                             {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
-                              {"containerStatuses", json::array({container})}}}});
+  // A kubelet reports the phase later than the containers: after it has cleaned up.
+  const std::string path = PodPath(pod) + "/status";
+  const Response ended =
+      admin_.MergePatch(path, {{"status", {{"containerStatuses", json::array({container})}}}});
+  if (!ended.ok()) return ended;
+  const Response over =
+      admin_.MergePatch(path, {{"status", {{"phase", exit_code == 0 ? "Succeeded" : "Failed"}}}});
+  return over.status == 404 ? ended : over;
 }
 
 void FakeKubelet::SetCutOff(bool cut_off) {

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -66,6 +67,29 @@ TEST(Views, ReadThePhaseOfAPod) {
     const std::string text =
         std::string(R"({"metadata": {"name": "x"}, "status": {"phase": ")") + phase + R"("}})";
     EXPECT_EQ(Project(text.c_str()).phase, read) << phase;
+  }
+}
+
+// The kubelet reports that containers have terminated before it changes the Pod's phase.
+TEST(Views, APodIsOverWhenItsContainersHaveTerminated) {
+  const std::string ended = R"({"state": {"terminated": {"exitCode": 0}}})";
+  const std::string runs = R"({"state": {"running": {}}})";
+  struct Row {
+    const char* name;
+    std::string sidecars;
+    std::string containers;
+    bool over;
+  };
+  for (const Row& row : std::vector<Row>{{"no status yet", "", "", false},
+                                         {"one of two", "", ended, false},
+                                         {"a container runs", "", ended + "," + runs, false},
+                                         {"a sidecar runs", runs, ended + "," + ended, false},
+                                         {"all", ended, ended + "," + ended, true}}) {
+    const std::string text = R"({"metadata": {"name": "x"},
+        "spec": {"containers": [{"name": "worker"}, {"name": "side"}]},
+        "status": {"phase": "Running", "initContainerStatuses": [)" +
+                             row.sidecars + R"(], "containerStatuses": [)" + row.containers + "]}}";
+    EXPECT_EQ(Project(text.c_str()).Over(), row.over) << row.name;
   }
 }
 

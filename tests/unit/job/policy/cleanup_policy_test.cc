@@ -19,10 +19,11 @@ using ::testing::Not;
 
 // Returns a job that ended at 10:00:00, the current time of scenes.
 api::TrainingJob EndedJob(const api::RunPolicy& policy, const char* how = api::kSucceeded) {
-  return JobBuilder().Replicas(3).Term(1).Condition(how, "Completed").RunPolicy(policy).Build();
+  return JobBuilder().Replicas(4).Term(1).Condition(how, "Completed").RunPolicy(policy).Build();
 }
 
-// Worker 0 and the launcher have ended, worker 1 trains, and only a sidecar runs in worker 2.
+// Worker 0 and the launcher have ended, worker 1 trains, only a sidecar runs in worker 2, and all
+// containers of worker 3 have terminated, which its phase does not say yet.
 Scene EndedScene(const api::TrainingJob& job) {
   Scene scene{
       .job = job,
@@ -31,6 +32,10 @@ Scene EndedScene(const api::TrainingJob& job) {
                       .With(PodBuilder::Worker(0).Ended(0, "Completed"))
                       .With(PodBuilder::Worker(1))
                       .With(PodBuilder::Worker(2).Ended(0, "Completed").Phase(PodPhase::kRunning))
+                      .With(PodBuilder::Worker(3)
+                                .Ended(0, "Completed")
+                                .ContainersEnded()
+                                .Phase(PodPhase::kRunning))
                       .Build()};
   scene.memory.ended_since = scene.now - std::chrono::minutes(1);
   return scene;
@@ -45,7 +50,8 @@ TEST(CleanupPolicy, DeletesWhatThePolicyNames) {
            {api::CleanPodPolicy::kNone, {"digits-worker-1"}},
            {api::CleanPodPolicy::kStillRunning, {"digits-worker-1", "digits-worker-2"}},
            {api::CleanPodPolicy::kAll,
-            {"digits-worker-1", "digits-worker-0", "digits-worker-2", "digits-launcher-1"}}}) {
+            {"digits-worker-1", "digits-worker-0", "digits-worker-2", "digits-worker-3",
+             "digits-launcher-1"}}}) {
     api::RunPolicy policy;
     policy.clean_pods = row.policy;
 
