@@ -1,8 +1,8 @@
 """Prints why tests failed, from ctest's JUnit reports: failures.py REPORT... prints a few lines for each failed program.
 
 The lines are printed at the end of a run, because a log often keeps only its end. They are the first failure of each case of
-GoogleTest or unittest, a sanitizer's report, the line with which a shell test ends and the lines before it, or otherwise
-the program's last lines.
+GoogleTest or unittest, a sanitizer's report, the line with which a shell test ends with the lines around it and the
+program's last lines, which say what state the cluster was in.
 """
 
 import os
@@ -15,7 +15,8 @@ BEGINS = re.compile(r"(: Failure$|^(FAIL|ERROR): |(ERROR|WARNING): \w+Sanitizer|
 ENDS = re.compile(r"^(FAILED: |error: |Error from server|Unable to connect)")
 CASE = re.compile(r"^\[  FAILED  \] \S+ \(\d+ ms\)|^(FAIL|ERROR): ")
 LINES_EACH = 5
-LINES_OF_A_PROGRAM = 15
+LINES_OF_STATE = 15
+LINES_OF_A_PROGRAM = 2 * LINES_OF_STATE + LINES_EACH
 COLUMNS = 300
 
 
@@ -36,7 +37,8 @@ def excerpt(said):
             wanted = True
     if not kept:
         end = next((at for at, line in enumerate(lines) if ENDS.match(line)), len(lines) - 1)
-        kept.update(range(max(0, end - LINES_EACH + 1), end + 1))
+        kept.update(range(max(0, end - LINES_EACH + 1), min(end + LINES_OF_STATE, len(lines))))
+        kept.update(range(max(0, len(lines) - LINES_OF_STATE), len(lines)))
     chosen = sorted(kept)[:LINES_OF_A_PROGRAM]
     return [lines[at][:COLUMNS] for at in chosen]
 

@@ -94,6 +94,7 @@ packages_volume() {
 
 show_state() {
   echo "--- state of namespace $namespace"
+  kubectl -n ringmaster-system get pods -o wide || true
   kubectl -n "$namespace" get trainingjobs,pods -o wide || true
   kubectl -n "$namespace" describe trainingjobs | tail -60 || true
   local pod
