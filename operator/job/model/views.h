@@ -75,10 +75,11 @@ struct PodView {
     if (!container.terminated) return phase == PodPhase::kSucceeded;
     return container.exit_code == 0 && (phase != PodPhase::kFailed || reason.empty());
   }
+  // Returns true if no container of the Pod runs any more and the kubelet has cleaned up. Such a
+  // Pod is gone as soon as it is deleted.
+  bool Over() const { return phase == PodPhase::kSucceeded || phase == PodPhase::kFailed; }
   // Returns true if no container of the Pod runs any more.
-  bool Over() const {
-    return containers_ended || phase == PodPhase::kSucceeded || phase == PodPhase::kFailed;
-  }
+  bool Stopped() const { return containers_ended || Over(); }
 };
 
 struct ServiceView {

@@ -160,7 +160,7 @@ void LivePlanner::PlanLauncher() {
   // Delete the launchers of earlier terms, which are obsolete, unless they are already being
   // deleted.
   for (const PodPtr& old : seen_.old_launchers) {
-    if (!old->deleting && !old->Over()) plan_.Delete(*old);
+    if (!old->deleting && !old->Stopped()) plan_.Delete(*old);
   }
   const LauncherHearing hearing{.own = PresentLauncher(in_),
                                 .answered_earlier = job_.status.world_size > 0,

@@ -15,7 +15,7 @@ bool Goes(const PodView& pod, api::CleanPodPolicy policy) {
     case api::CleanPodPolicy::kNone:
       return !pod.Ended();
     case api::CleanPodPolicy::kStillRunning:
-      return !pod.Over();
+      return !pod.Stopped();
     case api::CleanPodPolicy::kAll:
       break;
   }

@@ -71,14 +71,14 @@ TEST(Views, ReadThePhaseOfAPod) {
 }
 
 // The kubelet reports that containers have terminated before it changes the Pod's phase.
-TEST(Views, APodIsOverWhenItsContainersHaveTerminated) {
+TEST(Views, APodHasStoppedWhenItsContainersHaveTerminated) {
   const std::string ended = R"({"state": {"terminated": {"exitCode": 0}}})";
   const std::string runs = R"({"state": {"running": {}}})";
   struct Row {
     const char* name;
     std::string sidecars;
     std::string containers;
-    bool over;
+    bool stopped;
   };
   for (const Row& row : std::vector<Row>{{"no status yet", "", "", false},
                                          {"one of two", "", ended, false},
@@ -89,7 +89,9 @@ TEST(Views, APodIsOverWhenItsContainersHaveTerminated) {
         "spec": {"containers": [{"name": "worker"}, {"name": "side"}]},
         "status": {"phase": "Running", "initContainerStatuses": [)" +
                              row.sidecars + R"(], "containerStatuses": [)" + row.containers + "]}}";
-    EXPECT_EQ(Project(text.c_str()).Over(), row.over) << row.name;
+    const PodView pod = Project(text.c_str());
+    EXPECT_EQ(pod.Stopped(), row.stopped) << row.name;
+    EXPECT_FALSE(pod.Over()) << row.name;
   }
 }
 
