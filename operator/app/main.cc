@@ -135,7 +135,7 @@ class Operator {
            runtime::Metrics& metrics, Connections& connections, const MainEvents& events,
            char* const* argv);
 
-  // Blocks until a signal arrives. Starts the process again if the lease is lost.
+  // Blocks until a signal arrives. Starts the process again if the lease is lost before.
   Result<void> Run();
 
  private:
@@ -145,6 +145,7 @@ class Operator {
   void Stop();
 
   std::atomic<bool> leads_{false};
+  std::atomic<bool> stopping_{false};
   std::atomic<int64_t> term_{0};  // the leader's term, sent with orders
   const Config& config_;
   const MainEvents& events_;
@@ -249,9 +250,14 @@ Operator::Operator(const Config& config, const Presets& presets, const Clock& cl
 
 runtime::LeaderElector::Callbacks Operator::OnElection() {
   // Another operator may already be active, so this one must not act any more, not even to clean
-  // up. It starts again in the same container, because a kubelet delays restarts (ADR 178).
+  // up. It starts again in the same container, because a kubelet delays restarts (ADR 178), unless
+  // it has been told to stop, which a new run would not know.
   return {.on_elected = [this](int64_t term) { Lead(term); },
-          .on_lost = [this](const std::string&) { StartAgain(argv_); }};
+          .on_lost =
+              [this](const std::string&) {
+                if (stopping_) std::_Exit(1);
+                StartAgain(argv_);
+              }};
 }
 
 void Operator::Lead(int64_t term) {
@@ -307,6 +313,7 @@ void Operator::CampaignUntilStopped() {
 
 void Operator::Stop() {
   LogInfo("Stopping");
+  stopping_ = true;
   (void)namespace_controller_.Stop(milliseconds(0));  // stop all controllers at the same time
   (void)profile_controller_.Stop(milliseconds(0));
   if (!controller_.Stop(kStopLimit) || !namespace_controller_.Stop(seconds(1)) ||

@@ -119,12 +119,12 @@ bool ContainersEnded(const json& object) {
   const auto ended = [](const json& status) {
     return kube::Find(status, {"state", "terminated"}) != nullptr;
   };
-  const json& sidecars = kube::GetArray(object, {"status", "initContainerStatuses"});
+  const json& inits = kube::GetArray(object, {"status", "initContainerStatuses"});
   const json& containers = kube::GetArray(object, {"status", "containerStatuses"});
   return !containers.empty() &&
          containers.size() == kube::GetArray(object, {"spec", "containers"}).size() &&
          std::all_of(containers.begin(), containers.end(), ended) &&
-         std::all_of(sidecars.begin(), sidecars.end(), ended);
+         std::all_of(inits.begin(), inits.end(), ended);
 }
 
 void ReadConditions(const json& object, PodView& pod) {
