@@ -3,8 +3,8 @@
 // Leader election with a coordination.k8s.io/v1 Lease, so that only one of several operators acts.
 // The expiry counts from when this process saw the record change; times in the record are not used.
 // Each update contains the resourceVersion, so one of two competing updates gets a conflict. Orders
-// to launchers contain term(), so that launchers can reject a former leader. A process that loses
-// the lease exits immediately (on_lost), and the kubelet restarts it.
+// to launchers contain term(), so that launchers can reject a former leader. A program that loses
+// the lease ends immediately (on_lost).
 
 #include <atomic>
 #include <chrono>
@@ -40,7 +40,7 @@ class LeaderElector {
   struct Callbacks {
     std::function<void(int64_t term)> on_elected;  // on the elector's thread; must return quickly
     std::function<void(const std::string& why)>
-        on_lost;  // must end the process instead of returning to its caller
+        on_lost;  // must end this run of the program instead of returning to its caller
   };
 
   // `client` must have an HttpClient that nothing else uses. It and `clock` must outlive the

@@ -1,9 +1,9 @@
 #include "operator/runtime/process_metrics.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <sys/resource.h>
@@ -18,7 +18,6 @@ namespace {
 constexpr int kFirstAfterName = 3;
 constexpr int kUserTicks = 14;
 constexpr int kSystemTicks = 15;
-constexpr int kStartTicks = 22;
 constexpr int kVirtualBytes = 23;
 constexpr int kResidentPages = 24;
 
@@ -33,15 +32,6 @@ std::vector<std::string> StatFields() {
 
 double Field(const std::vector<std::string>& fields, int number) {
   return std::stod(fields.at(static_cast<std::size_t>(number - kFirstAfterName)));
-}
-
-std::optional<double> BootTime() {
-  std::ifstream file("/proc/stat");
-  for (std::string word; file >> word;) {
-    double seconds = 0;
-    if (word == "btime" && file >> seconds) return seconds;
-  }
-  return std::nullopt;
 }
 
 void Add(std::vector<prometheus::MetricFamily>& families, const char* name, const char* help,
@@ -71,12 +61,10 @@ void ProcessMetrics::Collect(std::vector<prometheus::MetricFamily>& families) co
         Field(stat, kVirtualBytes));
     Add(families, "process_resident_memory_bytes", "Resident memory of the process",
         Field(stat, kResidentPages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
-    if (const auto boot = BootTime()) {
-      Add(families, "process_start_time_seconds",
-          "Start time of the process, in seconds since the epoch",
-          *boot + Field(stat, kStartTicks) / ticks);
-    }
   }
+  Add(families, "process_start_time_seconds",
+      "Start time of the process's program, in seconds since the epoch",
+      std::chrono::duration<double>(started_.time_since_epoch()).count());
   std::error_code error;
   const std::filesystem::directory_iterator files("/proc/self/fd", error);
   if (!error) {
